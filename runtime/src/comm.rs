@@ -10,9 +10,9 @@
 //! | --- | --- |
 //! | `threads`, `emulated`, `mpi`, `alone` | the communicators |
 //! | `launcher` | which of them a process has |
-//! | `rounds`, `in_order`, `combine`, `collective` | collectives out of messages |
-//! | `flight`, `piece`, `layout`, `lane`, `shared` | messages that do not wait, and memory that is shared |
-//! | `check`, `checking`, `call`, `words`, `received` | arguments and calls that do not fit, and what is counted |
+//! | `rounds`, `in_order`, `combine`, `collective` | collectives built from messages |
+//! | `flight`, `piece`, `layout`, `lane`, `shared` | non-blocking messages, and shared memory |
+//! | `check`, `checking`, `call`, `words`, `received` | checks of arguments and calls, and counts of bytes received |
 
 mod alone;
 mod call;
@@ -66,12 +66,12 @@ pub enum Broadcast<'a> {
     Receive {
         /// The rank that sends.
         root: usize,
-        /// Where the data go; as long as what the root sends.
+        /// Where the data are received; as long as the root's data.
         into: &'a mut [u8],
     },
 }
 
-/// What a rank tells the others in [`Communicator::exchange_headers`].
+/// The words that a rank passes to the others in [`Communicator::exchange_headers`].
 pub type Header = [u64; 8];
 
 /// Returns the words of all ranks, in rank order, as headers with this tag; collective.
@@ -102,10 +102,10 @@ pub fn exchange_words<const N: usize>(
     Ok(headers.iter().map(|header| std::array::from_fn(|nth| header[nth])).collect())
 }
 
-/// What a rank calls others for: the kernel that it runs, the tensor that it moves, and the line that had it run.
+/// Why a rank communicates: the kernel that runs, the tensor that moves, and the caller's line.
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
-    /// The kernel of a program, unless an array moves between two.
+    /// The kernel of a program; none if an array moves between two.
     pub kernel: Option<Name>,
     /// The tensor that moves.
     pub tensor: Option<Name>,
@@ -128,10 +128,11 @@ impl fmt::Display for Work {
 /// A group of ranks, `0..size`, seen from one of them. Semantics after the MPI standard (MPI 3.1).
 ///
 /// Collectives must be called by all ranks of the group, in the same order and with the same root, counts
-/// and operation. The threads find out when they are not; MPI does so in [checked programs](crate::spmd_checked).
+/// and operation. The threads detect calls that differ; MPI does so in [checked programs](crate::spmd_checked).
 ///
-/// An implementation gives the methods without a body. Collectives are all written in terms of [`collective`](Self::collective), and are
-/// not given by any: so each is checked, counted and watched in one place.
+/// An implementation provides the methods without a body. All collectives except
+/// [`all_to_all_laid_out`](Self::all_to_all_laid_out) call [`collective`](Self::collective), and no implementation
+/// overrides them: so each is checked, counted and watched in one place.
 pub trait Communicator {
     /// Returns this rank's number in the group.
     fn rank(&self) -> usize;
@@ -139,7 +140,7 @@ pub trait Communicator {
     /// Returns the number of ranks in the group.
     fn size(&self) -> usize;
 
-    /// Returns the number in the world of rank `rank` of the group, which is the number that messages name
+    /// Returns the world rank of rank `rank` of the group, which is the number that error messages name
     /// (MPI 3.1, section 6.3.1).
     ///
     /// # Panics
@@ -148,7 +149,7 @@ pub trait Communicator {
 
     /// Sends `data` to rank `to`, another rank (MPI 3.1, section 3.2).
     ///
-    /// May return before it is received, or may wait for the receiver: two ranks that both send first and
+    /// May return before the message is received, or wait for the receiver: two ranks that both send first and
     /// receive afterwards should [`exchange`](Self::exchange) instead.
     ///
     /// # Errors
@@ -162,9 +163,9 @@ pub trait Communicator {
     /// As for [`send`](Self::send), and if the lengths differ.
     fn receive(&self, from: usize, into: &mut [u8]) -> Result<()>;
 
-    /// Sends and receives all the messages given, each as (rank, data), without regard to their order
-    /// (MPI 3.1, section 3.7): the nonblocking form, complete when it returns. A rank may occur in each
-    /// list more than once; such messages match in the order listed. Messages to itself are allowed.
+    /// Sends and receives all the messages given, each as (rank, data), in any order (MPI 3.1, section 3.7):
+    /// the non-blocking form, complete when it returns. A rank may occur in each list more than once; such
+    /// messages match in the order listed. Messages to itself are allowed.
     ///
     /// # Errors
     /// As for [`receive`](Self::receive).
@@ -173,9 +174,9 @@ pub trait Communicator {
     /// Posts all the messages given, each as (rank, piece), and returns at once (MPI 3.1, section 3.7.2): the flight owns the
     /// memory until it is done. Otherwise as [`exchange`](Self::exchange).
     ///
-    /// Messages of flights between two ranks of a group match in the order posted, and meet no others; flights may end in any
-    /// order. A [`poll`](Self::poll) or [`wait`](Self::wait) must find each done before it is dropped: if not, every later call
-    /// of this rank is an error, and so is the end of its program.
+    /// Messages of flights between two ranks of a group match in the order posted, and match no other messages; flights may
+    /// complete in any order. A [`poll`](Self::poll) or [`wait`](Self::wait) must find each complete before it is dropped:
+    /// otherwise every later call of this rank is an error, and so is the end of its program.
     ///
     /// ```
     /// use polyshard::runtime::comm::Piece;
@@ -205,16 +206,16 @@ pub trait Communicator {
     fn post(&self, sends: Vec<(usize, Arc<Piece>)>, receives: Vec<(usize, Piece)>) -> Result<Flight>;
 
     /// Lets flights of this rank, of any of its groups, make progress, and returns how many of them are done
-    /// (MPI 3.1, section 3.7.5). Never waits, and allocates nothing.
+    /// (MPI 3.1, section 3.7.5). Never waits or allocates.
     ///
-    /// A rank that polls is one that computes: others wait for it, and nobody looks for a deadlock that it may be in.
+    /// A rank that polls counts as computing: others wait for it, and the deadlock check never reports it.
     ///
     /// # Errors
     /// If a message is not as long as the piece for it, another rank failed, or this rank has dropped a flight.
     fn poll(&self, flights: &mut [&mut Flight]) -> Result<usize>;
 
-    /// Waits until all these flights are done; a rank that waits may be found in a deadlock, as one that
-    /// [receives](Self::receive).
+    /// Waits until all these flights are done. Like a rank that [receives](Self::receive), one that waits here
+    /// may be reported as part of a deadlock.
     ///
     /// # Errors
     /// As for [`poll`](Self::poll), and if the ranks wait for each other.
@@ -226,7 +227,8 @@ pub trait Communicator {
         self.poll(flights).map(drop)
     }
 
-    /// Takes part in a collective: the one method behind all of those below, so that a wrapper has one method to wrap.
+    /// Takes part in a collective. All collectives below except [`all_to_all_laid_out`](Self::all_to_all_laid_out)
+    /// call this method, so that a wrapper has one method to wrap.
     ///
     /// # Errors
     /// As for [`broadcast`](Self::broadcast).
@@ -235,7 +237,7 @@ pub trait Communicator {
     /// Gives every rank the root's data (MPI 3.1, section 5.4).
     ///
     /// # Errors
-    /// If the ranks name different roots, lengths or operations, or another rank failed.
+    /// If the ranks' roots, lengths or operations differ, or another rank failed.
     fn broadcast(&self, part: Broadcast<'_>) -> Result<()> {
         self.collective(CollectiveCall::Broadcast(part))
     }
@@ -257,15 +259,15 @@ pub trait Communicator {
         self.collective(CollectiveCall::AllToAll { send, send_counts, into, receive_counts })
     }
 
-    /// As [`all_to_all`](Self::all_to_all), of bytes that lie scattered in `data` and in `into`: those that go to each rank and come
-    /// from it, if any do. Does nothing, on all ranks, where the library does not take bytes from where they are and put them
-    /// where they belong on its way (MPI 3.1, sections 4.1 and 5.8); returns whether it does.
+    /// As [`all_to_all`](Self::all_to_all), with bytes scattered in `data` and `into`: the layouts of the bytes to send to each rank
+    /// and to receive from it, if any. Returns false on all ranks, having done nothing, where the library cannot gather the bytes
+    /// from `data` and scatter them into `into` itself (MPI 3.1, sections 4.1 and 5.8).
     ///
     /// # Errors
     /// As for [`broadcast`](Self::broadcast).
     ///
     /// # Panics
-    /// If a layout leaves its buffer: a bug in polyshard.
+    /// If a layout exceeds its buffer: a bug in polyshard.
     fn all_to_all_laid_out(
         &self,
         sends: &[Option<Layout>],
@@ -280,8 +282,8 @@ pub trait Communicator {
     /// Combines the ranks' data element by element; the root's `data` becomes the result
     /// (MPI 3.1, section 5.9). Elsewhere `data` is unspecified afterwards.
     ///
-    /// `data` are whole elements of the type in `combining`, aligned as it is. Results are exact for integers and for
-    /// maxima and minima; of other terms in any order, MPI may combine floats in another than the ranks', the threads do not.
+    /// `data` are whole, aligned elements of the type in `combining`. Results are exact for integers and for maxima and minima.
+    /// If the terms may be combined in any order, MPI may combine floats in an order other than rank order; the threads do not.
     ///
     /// # Errors
     /// As for [`broadcast`](Self::broadcast), and if `data` are not whole, aligned elements.
@@ -297,7 +299,7 @@ pub trait Communicator {
         self.collective(CollectiveCall::AllReduce { data, combining })
     }
 
-    /// As [`reduce`](Self::reduce), with `counts[r]` bytes of the result to each rank `r`, in rank order
+    /// As [`reduce`](Self::reduce), but rank `r` receives `counts[r]` bytes of the result, in rank order
     /// (MPI 3.1, section 5.10). `into` has `counts[rank]` bytes; `send` has their sum.
     ///
     /// # Errors
@@ -306,7 +308,7 @@ pub trait Communicator {
         self.collective(CollectiveCall::ReduceScatter { send, into, counts, combining })
     }
 
-    /// Waits until all ranks are here (MPI 3.1, section 5.3).
+    /// Waits until all ranks have called it (MPI 3.1, section 5.3).
     ///
     /// # Errors
     /// As for [`broadcast`](Self::broadcast).
@@ -314,10 +316,10 @@ pub trait Communicator {
         self.collective(CollectiveCall::Barrier)
     }
 
-    /// Gives every rank the headers of all, in rank order, in `into`, whose memory it uses again (MPI 3.1, section 5.7).
+    /// Gives every rank the headers of all, in rank order, in `into`, whose memory it reuses (MPI 3.1, section 5.7).
     ///
-    /// This is how ranks agree on the way in which they are going to communicate: headers are not data, and are
-    /// not counted by [`received`](Self::received). `tag` says what they are about, the same on all ranks.
+    /// Ranks agree by headers on how they are going to communicate: headers are not data, and
+    /// [`received`](Self::received) does not count them. `tag` names their subject, and is the same on all ranks.
     ///
     /// # Errors
     /// As for [`broadcast`](Self::broadcast), and where calls are compared, if ranks differ in `tag`.
@@ -325,11 +327,11 @@ pub trait Communicator {
         self.collective(CollectiveCall::Headers { tag, header, into })
     }
 
-    /// Waits until all ranks are here, also when a rank has failed meanwhile: a [`barrier`](Self::barrier) that
-    /// does not return before all have called it (MPI 3.1, section 5.3).
+    /// Waits until all ranks have called it, even if a rank has failed meanwhile: a [`barrier`](Self::barrier)
+    /// that never returns early (MPI 3.1, section 5.3).
     ///
-    /// For ranks that have published memory to be written by others, and must not free it before these are done. All ranks of
-    /// the group must call it once the memory is published, also those that fail in between: else it does not return.
+    /// For ranks that have published memory to be written by others, and must not free it before the writes are done. All ranks
+    /// of the group must call it once the memory is published, also those that fail in between: otherwise it does not return.
     ///
     /// # Errors
     /// If the MPI library reports one.
@@ -344,9 +346,9 @@ pub trait Communicator {
     /// As for [`broadcast`](Self::broadcast).
     fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>>;
 
-    /// Returns a group of the same ranks, in the same order, for flights that meet no others (MPI 3.1, section 6.4.2). This rank's own thread
-    /// posts and polls them, or its progress thread while that one computes; see [`World::poll_meanwhile`](crate::World::poll_meanwhile). All ranks of the
-    /// group must call it.
+    /// Returns a group of the same ranks, in the same order, for flights that match no messages of other groups (MPI 3.1, section 6.4.2).
+    /// This rank's own thread posts and polls them, or its progress thread while the rank computes; see
+    /// [`World::poll_meanwhile`](crate::World::poll_meanwhile). All ranks of the group must call it.
     ///
     /// ```
     /// use polyshard::runtime::comm::{Communicator, Lane};
@@ -362,10 +364,10 @@ pub trait Communicator {
     /// As for [`broadcast`](Self::broadcast).
     fn lane(&self) -> Result<Lane>;
 
-    /// Returns what this rank has received from other ranks, in this group and in all that share its origin.
+    /// Returns the count of this rank's receives from other ranks, in this group and in all that share its origin.
     ///
-    /// Counted is what others contribute to this rank's result, however the library moves it: the whole
-    /// buffer for a broadcast, the others' parts for all-gather and all-to-all, and for reductions one
+    /// It counts the bytes that others contribute to this rank's result, however the library moves them: the
+    /// whole buffer for a broadcast, the others' parts for all-gather and all-to-all, and for reductions one
     /// contribution of the size of this rank's result from each other rank.
     fn received(&self) -> Received;
 
@@ -374,8 +376,8 @@ pub trait Communicator {
         self.received().bytes()
     }
 
-    /// Counts bytes that this rank has read in the memory of other ranks, or these have written into its memory, so that
-    /// [`bytes_received`](Self::bytes_received) says the same whichever way they came.
+    /// Counts bytes that this rank has read in the memory of other ranks, or that these have written into its memory, so
+    /// that [`bytes_received`](Self::bytes_received) is the same by either route.
     fn count_in_place(&self, bytes: usize);
 
     /// Returns the memory that ranks of the group share. All ranks of the group must call it.
@@ -384,12 +386,12 @@ pub trait Communicator {
     /// As for [`broadcast`](Self::broadcast).
     fn shared_memory(&self) -> Result<Rc<dyn SharedMemory>>;
 
-    /// Notes what the next calls of this rank are for, in any group, so that a rank that waits long can say so.
+    /// Records the purpose of this rank's next calls, in any group, so that a rank that waits long can report it.
     fn note(&self, work: Option<Work>) {
         let _ = work;
     }
 
-    /// Returns whether ranks that call different things are told, as threads always are.
+    /// Returns whether ranks whose calls differ get an error, as threads always do.
     fn is_checked(&self) -> bool {
         false
     }

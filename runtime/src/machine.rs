@@ -1,11 +1,11 @@
-//! Machines that are found: where the ranks of a world are, how fast their links, and what a rank can do.
+//! Machines that are measured: where the ranks of a world are, how fast their links are, and how fast a rank computes.
 //!
-//! [`Topology`] counts, [`detect`] takes a quick look besides, and [`measure`] takes its time: it also finds what
-//! the communication library adds to its messages, and says how well the machine predicts what was measured. Every
-//! figure is measured or asked of the system; where that fails there is an error, never a guess. [`recall`] alone does with less:
-//! where it does not pay to measure, figures are those of similar processors, and it says so.
+//! [`Topology`] counts, [`detect`] adds a quick measurement, and [`measure`] a thorough one: it also finds the overhead of the
+//! communication library beyond its messages, and reports how well the machine predicts the measurements. Every figure is
+//! measured or obtained from the system; if that fails, the result is an error, never a guess. Only [`recall`] settles for less:
+//! where measuring does not pay, it uses and reports figures of similar processors.
 //!
-//! All of it is collective, and all ranks get the same machine. Nothing that a program computes depends on it.
+//! All of it is collective, and all ranks get the same machine. No result of a program depends on it.
 
 mod assumed;
 mod calls;
@@ -33,36 +33,36 @@ use progress::Steps;
 use serde::Serialize;
 use std::time::Duration;
 
-/// Sizes of messages of a quick look, in bytes.
+/// Sizes of messages of a quick measurement, in bytes.
 const SIZES: [usize; 3] = [1 << 10, 1 << 15, 1 << 20];
-/// Rows of the matrices of a quick look: as many as it takes until more of them make no difference.
+/// Rows of the matrices of a quick measurement: enough that more rows make no difference.
 const ROWS: usize = 512;
-/// Bytes that the ranks of a node copy together in a quick look, more than the caches of many processors hold; no rank copies more
-/// than half of it. As much again is read for rows that lie apart.
+/// Bytes that the ranks of a node copy together in a quick measurement, more than the caches of many processors hold; no rank
+/// copies more than half of it. As many bytes again are read for non-contiguous rows.
 const COPY: usize = 1 << 27;
-/// How long a measurement goes on before a search, which ends when the call that it is at is done.
+/// Time limit of a measurement before a search; the call in progress is completed.
 const LIMIT: Duration = Duration::from_millis(700);
-/// The most rounds that a quick look adds while the two fastest of a call differ.
+/// Maximum rounds that a quick measurement adds while the two fastest rounds of a call differ.
 const EXTRA: usize = 8;
 
-/// What a quick look finds.
+/// The result of a quick measurement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Survey {
     /// The machine.
     pub machine: Machine,
-    /// Where its ranks are.
+    /// The nodes and ranks.
     pub topology: Topology,
-    /// What disturbed the measurement.
+    /// Disturbance by other work.
     pub noise: Noise,
 }
 
-/// Returns the machine that the ranks of `world` are: one device per rank, levels `node` and `rank`.
+/// Returns the machine that the ranks of `world` form: one device per rank, levels `node` and `rank`.
 ///
-/// Which ranks share a node is asked of MPI (MPI 3.1, section 6.4.2), and the memory of the system. Bandwidths,
-/// latencies and rates come from a quick measurement of a second or two: three sizes of messages between neighbours of each
-/// level, one product of matrices per element type, and copies: all ranks at once, and one rank while the others wait. A level of one member has no link
-/// and is left out; a world of one rank has the level `rank`, whose link is the rank's to itself. For figures to rely
-/// on, and for what collectives take beside their messages, there is [`measure`].
+/// MPI reports which ranks share a node (MPI 3.1, section 6.4.2), and the system reports its memory. Bandwidths, latencies and rates come
+/// from a quick measurement of a second or two: three sizes of messages between neighbours of each level, one product of matrices per
+/// element type, and copies: all ranks at once, and one rank while the others wait. A level of one member has no link and is left out; a
+/// world of one rank has the level `rank`, whose link is the rank's to itself. For reliable figures, and for the overhead of collectives
+/// beyond their messages, use [`measure`].
 ///
 /// Collective, and the same on all ranks.
 ///
@@ -76,15 +76,15 @@ pub struct Survey {
 /// ```
 ///
 /// # Errors
-/// [`DetectError`](crate::DetectError) if nodes have different numbers of ranks, or the ranks of a node do not follow
-/// one another; if the system does not say what memory it has; or as for
+/// [`DetectError`](crate::DetectError) if nodes have different numbers of ranks, or the ranks of a node are not
+/// consecutive; if the system does not report its memory; or as for
 /// [`Communicator::barrier`](crate::comm::Communicator::barrier).
 pub fn detect(world: &World) -> Result<Machine> {
     survey(world).map(|survey| survey.machine)
 }
 
-/// Returns the machine that the ranks of `world` are, as [`detect`], with where they are and what disturbed the measurement.
-/// Collective, and the same on all ranks.
+/// Returns the machine that the ranks of `world` form, as [`detect`], with its topology and the disturbance of the
+/// measurement. Collective, and the same on all ranks.
 ///
 /// # Errors
 /// As for [`detect`].
@@ -92,19 +92,19 @@ pub fn survey(world: &World) -> Result<Survey> {
     survey_of(world, Topology::find(world)?, false)
 }
 
-/// As [`survey`], of ranks that are known to be there. If `quick`, within [`LIMIT`]: figures for which the time is too short are completed.
+/// As [`survey`], for a known topology. If `quick`, within [`LIMIT`]: figures for which the time is too short are filled in.
 fn survey_of(world: &World, topology: Topology, quick: bool) -> Result<Survey> {
     let watch = &Watch::new(quick.then_some(LIMIT));
     let is_shared = topology.ranks_per_node > topology.cores;
     let (passes, budget, extra, copy) = if quick { (1, 3, 2, COPY / 4) } else { (2, 12, EXTRA, COPY) };
-    // Ranks that share a core take turns of some milliseconds, so what they take together shows in a longer time. What disturbs one pass may spare
-    // the next.
+    // Ranks that share a core alternate in time slices of some milliseconds, so their common rate shows only over a longer time. A
+    // disturbance of one pass may spare the next.
     let (round, passes) = if is_shared { (8, 1) } else { (2, passes) };
     let (round, budget) = (Duration::from_millis(round), Duration::from_millis(budget));
     let clock = Clock { comm: world.comm(), round, rounds: 2, budget, extra, watch, computes: false };
     let mut buffers = Buffers::new(SIZES[SIZES.len() - 1]);
     let steps = &mut Steps { done: 0, total: 0, tell: &mut |_| () };
-    // Without a link there is no machine, so those are timed in any case.
+    // Links are timed in any case, since a machine needs them.
     let links = &Clock { watch: &Watch::new(None), ..clock };
     let links = probe::links(links, &topology, &mut buffers, &SIZES, 1, steps)?;
     let copy = copy / topology.ranks_per_node.max(2);

@@ -1,8 +1,8 @@
-//! Memory for elements: what cannot be had is an error that says how much was asked for, and for what.
+//! Memory for elements: a failed allocation is an error that gives the size and the purpose.
 //!
-//! Whatever grows with the data is allocated here. The standard library ends the process where an allocation
-//! fails; and Linux seldom lets one fail, but ends the process later, when it touches what it was given. So large
-//! amounts are first compared with what is free.
+//! All memory that grows with the data is allocated here. The standard library ends the process if an allocation
+//! fails; and Linux seldom lets one fail, but ends the process later, when it touches the memory. So large sizes
+//! are first compared with the free memory.
 
 mod arena;
 mod buffer;
@@ -27,15 +27,15 @@ use std::fmt::Display;
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 use zeroed::zeroed;
 
-/// What pages are multiples of, in bytes.
+/// Allocations of pages are multiples of this many bytes.
 const PAGE: usize = 4096;
 
-/// Minimum bytes of an allocation that is compared with the memory that is free: to touch that much takes far longer than to ask.
+/// Minimum bytes of an allocation that is compared with the free memory: touching that much takes far longer than asking.
 const LARGE: usize = 64 << 20;
 
-/// Returns the bytes of memory and swap that this process can still get, if the system tells.
+/// Returns the bytes of memory and swap that this process can still get, if the system reports them.
 ///
-/// What other processes will ask for is not known, nor what this one was given but has not touched.
+/// Later requests of other processes are not known, nor memory that this process was given but has not touched.
 #[must_use]
 pub fn free_memory() -> Option<u64> {
     if !sysinfo::IS_SUPPORTED_SYSTEM {
@@ -43,7 +43,7 @@ pub fn free_memory() -> Option<u64> {
     }
     let system = System::new_with_specifics(RefreshKind::nothing().with_memory(MemoryRefreshKind::everything()));
     let free = system.available_memory().saturating_add(system.free_swap());
-    // The file cache counts as used in a control group, but is given up when memory is needed.
+    // The file cache counts as used in a control group, but is freed when memory is needed.
     let limits = system.cgroup_limits().map(|limits| limits.total_memory.saturating_sub(limits.rss) + limits.free_swap);
     (system.total_memory() > 0).then(|| limits.map_or(free, |limit| free.min(limit)))
 }
@@ -51,7 +51,7 @@ pub fn free_memory() -> Option<u64> {
 /// Minimum bytes of shared memory that goes through the pool; an arena finds room for less at once.
 const LEAST_KEPT: usize = 1 << 16;
 
-/// Memory for elements of any type, which goes back where it is from when it is dropped: to the allocator, or to the pool.
+/// Memory for elements of any type, which returns to its origin when it is dropped: to the allocator, or to the pool.
 #[derive(Debug)]
 pub(crate) enum Memory {
     /// 8-byte words, so that every element type is aligned.
@@ -64,7 +64,7 @@ impl Memory {
     /// Returns memory for `elements` elements of `what`, and whether they are zeros.
     ///
     /// # Errors
-    /// If they do not fit the memory that is free.
+    /// If they do not fit the free memory.
     pub(crate) fn new<T>(elements: usize, what: impl Display, visibility: Visibility) -> Result<(Self, bool)> {
         let bytes = elements.checked_mul(size_of::<T>()).filter(|&bytes| bytes > 0);
         if let Some(bytes) = bytes.filter(|&bytes| bytes + Segment::LINE <= LEAST_KEPT)
@@ -100,7 +100,7 @@ impl Memory {
         }
     }
 
-    /// Returns the bytes, to be written.
+    /// Returns the bytes for writing.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         match self {
             Self::Words(words) => bytemuck::cast_slice_mut(words),
@@ -108,7 +108,7 @@ impl Memory {
         }
     }
 
-    /// Returns the segment that it is in, if it is in one, and its distance from the start of that, in bytes.
+    /// Returns its segment, if it is in one, and its offset there, in bytes.
     pub(crate) fn segment(&self) -> Option<(&Segment, usize)> {
         match self {
             Self::Words(_) => None,
@@ -169,7 +169,7 @@ fn check<T>(elements: usize, what: &impl Display) -> Result<()> {
     if lacks().is_none() {
         return Ok(());
     }
-    // What this rank keeps counts as used.
+    // The memory in this rank's pool counts as used.
     release();
     lacks().map_or(Ok(()), |free| Err(refused::<T>(elements, what, Some(free))))
 }

@@ -22,11 +22,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// How long the thread sleeps between two polls: what a link brings meanwhile has room in the buffers of the system, and another thread
-/// that has to share the core gets most of it.
+/// How long the thread sleeps between two polls: the system's buffers have room for data that arrive meanwhile, and another thread that
+/// shares the core gets most of it.
 const INTERVAL: Duration = Duration::from_micros(50);
 
-/// Who lets messages go on while a rank computes a leaf: of what begins before it is read, and of what leaves while the next is computed.
+/// How messages progress while a rank computes a leaf: transfers that begin before their data are read, and sends that overlap the next
+/// leaf.
 ///
 /// ```
 /// use polyshard::runtime::Progress;
@@ -39,24 +40,24 @@ const INTERVAL: Duration = Duration::from_micros(50);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Progress {
-    /// The rank, which cuts its leaves into slices while something is under way, and polls between them.
+    /// The rank cuts its leaves into slices while transfers are in flight, and polls between them.
     #[default]
     Slices,
-    /// A progress thread of each rank, while leaves are computed at once: faster where each rank has a core to spare for it, and
-    /// slower where it has not. MPI has to be initialised with at least `MPI_THREAD_SERIALIZED`, as it is where nobody else does it.
+    /// Each rank has a progress thread, and computes leaves as a whole: faster if each rank has a spare core for it, and slower if
+    /// not. MPI must be initialised with at least `MPI_THREAD_SERIALIZED`, as this library does unless other code has initialised it.
     Thread,
 }
 
 impl Progress {
-    /// The one that the environment asks for, `POLYSHARD_PROGRESS`.
+    /// Returns the value that the environment sets, `POLYSHARD_PROGRESS`.
     ///
     /// # Errors
-    /// [`LaunchError::Progress`] if that is not the name of one.
+    /// [`LaunchError::Progress`] if that is not a known name.
     pub(crate) fn of_environment() -> Result<Self> {
         Self::named(std::env::var_os("POLYSHARD_PROGRESS").map(|value| value.to_string_lossy().into_owned()))
     }
 
-    /// The one of this name, if there is a name.
+    /// Returns the value of this name, or the default without a name.
     fn named(name: Option<String>) -> Result<Self> {
         match name.as_deref().map(str::trim) {
             None | Some("" | "slices") => Ok(Self::Slices),
@@ -71,7 +72,7 @@ pub(crate) trait Advance: Send {
     /// Makes progress without waiting; returns whether something is left. Returns the same error again after a failure.
     fn advance(&mut self) -> Result<bool>;
 
-    /// Returns whether everything that began has been waited for.
+    /// Returns whether all transfers that began have been waited for.
     fn is_idle(&self) -> bool;
 }
 
@@ -90,7 +91,8 @@ impl UnderWay {
     }
 }
 
-/// While it is there, the progress thread polls, if the rank has one; see [`World::poll_meanwhile`](crate::World::poll_meanwhile).
+/// Keeps the progress thread polling until dropped, if the rank has one; see
+/// [`World::poll_meanwhile`](crate::World::poll_meanwhile).
 #[must_use = "the progress thread stops when this is dropped"]
 pub struct Polled(Option<Rc<ProgressThread>>);
 
@@ -117,10 +119,10 @@ impl Poller {
     /// Starts the thread of `rank`, or ends it.
     ///
     /// # Errors
-    /// [`LaunchError::ProgressThread`] if the system starts none.
+    /// [`LaunchError::ProgressThread`] if the system cannot start it.
     pub(crate) fn set(&self, progress: Progress, rank: usize) -> Result<()> {
         let mut thread = self.0.borrow_mut();
-        // The thread lives as long as something is lent, which another one must not poll meanwhile.
+        // The old thread lives as long as a `Polled` exists, and no other thread may poll its transfers meanwhile.
         if self::progress(&thread) != progress {
             take_back();
         }
@@ -132,7 +134,7 @@ impl Poller {
         Ok(())
     }
 
-    /// Has the thread poll this until what is returned is dropped.
+    /// Has the thread poll these transfers until the returned guard is dropped.
     pub(crate) fn poll_meanwhile(&self, what: impl IntoIterator<Item = UnderWay>) -> Polled {
         let thread = self.0.borrow().clone();
         if let Some(thread) = &thread {
@@ -147,11 +149,11 @@ fn progress(thread: &Option<Rc<ProgressThread>>) -> Progress {
 }
 
 thread_local! {
-    /// Where this rank has lent something, until it is taken back.
+    /// The desk that this rank has lent transfers to, until it takes them back.
     static LENT: RefCell<Option<Arc<Desk>>> = const { RefCell::new(None) };
 }
 
-/// Takes back what the rank of this thread has lent to its progress thread, which does not communicate from then on.
+/// Takes back the transfers that this thread's rank has lent to its progress thread, which does not communicate afterwards.
 pub(crate) fn take_back() {
     // A thread that ends has lent nothing.
     let lent = LENT.try_with(RefCell::take).ok().flatten();
@@ -165,7 +167,7 @@ struct ProgressThread {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What rank and thread share. Whichever has the lock is the one that communicates, as long as something is lent.
+/// State shared by the rank and its progress thread. While transfers are lent, only the holder of the lock communicates.
 #[derive(Default)]
 struct Desk {
     state: Mutex<State>,
@@ -174,9 +176,9 @@ struct Desk {
 
 #[derive(Default)]
 struct State {
-    /// What the thread is to poll, and is not done.
+    /// The transfers to poll, which are not done.
     lent: Vec<UnderWay>,
-    /// What a poll has panicked with.
+    /// The payload of a poll's panic.
     panic: Option<Box<dyn Any + Send>>,
     is_over: bool,
 }
@@ -199,9 +201,9 @@ impl ProgressThread {
         }
     }
 
-    /// Takes back what is lent; returns what the thread has panicked with.
+    /// Takes back all lent transfers; returns the payload of the thread's panic.
     fn recall(&self) -> Option<Box<dyn Any + Send>> {
-        // Something may have been lent to another thread since.
+        // Transfers may have been lent to another thread since.
         LENT.with_borrow_mut(|lent| _ = lent.take_if(|desk| Arc::ptr_eq(desk, &self.desk)));
         // The lock is free between polls.
         let mut state = self.desk.lock();
@@ -214,7 +216,7 @@ impl Drop for ProgressThread {
     fn drop(&mut self) {
         self.desk.lock().is_over = true;
         self.desk.changed.notify_one();
-        // Its panics are caught where they happen.
+        // Its panics are caught in `work`.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
@@ -224,14 +226,14 @@ impl Desk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Polls what is lent, and sleeps when nothing is.
+    /// Polls lent transfers, and sleeps when nothing is lent.
     fn work(&self) {
         let mut state = self.lock();
         while !state.is_over {
             let State { lent, panic, .. } = &mut *state;
             lent.retain(|one| match catch_unwind(AssertUnwindSafe(|| one.lock().advance())) {
                 Ok(Ok(is_under_way)) => is_under_way,
-                // The rank finds it when it polls or waits.
+                // The rank gets the error when it polls or waits.
                 Ok(Err(_)) => false,
                 Err(payload) => {
                     panic.get_or_insert(payload);
@@ -253,12 +255,12 @@ mod tests {
     use crate::{Error, spmd};
     use std::sync::mpsc::{Receiver, Sender, channel};
 
-    /// Says on which thread it is polled, and does this.
+    /// Reports on which thread it is polled, and calls the function.
     struct Watched(Sender<Option<String>>, fn() -> Result<bool>);
 
     impl Advance for Watched {
         fn advance(&mut self) -> Result<bool> {
-            // Nobody listens any more when a test ends.
+            // The receiver may be gone when a test ends.
             let _ = self.0.send(thread::current().name().map(str::to_owned));
             self.1()
         }

@@ -1,13 +1,13 @@
-//! Publishing: ranks that share memory say where blocks of theirs are, and the others read them there, or write into them,
-//! without further communication.
+//! Publishing: ranks that share memory announce where their blocks are, and the others read them in place, or write into
+//! them, without further communication.
 //!
 //! ```text
-//! exchange of headers  |  all compare them, and map what is new  |  each reads what it needs  |  exchange of headers: all are done
+//! exchange of headers  |  all compare them, and map new segments  |  each reads what it needs  |  exchange of headers: all are done
 //! ```
 //!
-//! A header says who publishes how many bytes of which type for which program, and in which round. All members see all headers and
-//! decide alike: ranks that run different programs find out before anybody touches another's memory, and so do all others.
-//! What one member cannot map, all treat as hidden: it goes by messages.
+//! A header states how many bytes of which type a rank publishes for which program, and in which round. All members see all
+//! headers and decide in the same way: ranks that run different programs all get an error before any rank touches another's
+//! memory. If one member cannot map a block, all treat it as hidden: it is sent as messages.
 
 use crate::comm::{Communicator, Header, SharedMemory, sentence};
 use crate::{DType, Error, Result, Segment};
@@ -23,10 +23,10 @@ pub(crate) const HIDDEN: u64 = u64::MAX;
 /// The handle of a block without elements.
 pub(crate) const EMPTY: u64 = u64::MAX - 1;
 
-/// The blocks that a rank publishes in one round, at most.
+/// Maximum number of blocks that a rank publishes in one round.
 pub(crate) const BLOCKS: usize = 3;
 
-/// What blocks are published for.
+/// The purpose of published blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Inputs,
@@ -37,7 +37,7 @@ pub(crate) enum Purpose {
 impl Purpose {
     const ALL: [Self; 3] = [Self::Inputs, Self::PartialSums, Self::Redistribution];
 
-    /// What ranks that wait for each other wait in.
+    /// The operation that is named in reports of ranks that wait for each other.
     fn tag(self) -> &'static str {
         match self {
             Self::Inputs => "inputs that are read in place",
@@ -47,13 +47,13 @@ impl Purpose {
     }
 }
 
-/// What a round is for, which is the same on all members.
+/// The subject of a round, the same on all members.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Round {
     pub(crate) purpose: Purpose,
     /// The type of the elements.
     pub(crate) dtype: DType,
-    /// What else must be the same; see [`fingerprint`].
+    /// A hash of everything else that must be the same; see [`fingerprint`].
     pub(crate) program: u32,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Round {
 pub(crate) struct Block<'a> {
     pub(crate) address: *const u8,
     pub(crate) bytes: usize,
-    /// The segment that it is in, if it is in one, and its distance from the start of that, in bytes.
+    /// Its segment, if it is in one, and its offset there, in bytes.
     pub(crate) place: Option<(&'a Segment, usize)>,
 }
 
@@ -70,27 +70,27 @@ pub(crate) fn published(header: &Header, nth: usize) -> (u64, usize) {
     (header[2 + 2 * nth], header[3 + 2 * nth] as usize)
 }
 
-/// Returns a number that differs between things that differ, on all ranks alike.
+/// Returns a hash of a value, the same on all ranks.
 pub(crate) fn fingerprint(of: &(impl Hash + ?Sized)) -> u32 {
     let mut hasher = DefaultHasher::new();
     of.hash(&mut hasher);
     hasher.finish() as u32
 }
 
-/// The ranks that publish for one another.
+/// The ranks that publish for each other.
 pub(crate) struct Peers<'a> {
     pub(crate) comm: &'a dyn Communicator,
     pub(crate) memory: &'a dyn SharedMemory,
-    /// The number, in the world whose memory it is, of a member.
+    /// The rank of a member in the world whose memory it is.
     pub(crate) rank: &'a dyn Fn(usize) -> usize,
     /// Whether they are all ranks of that world.
     pub(crate) are_all: bool,
 }
 
-/// What the members of a communicator have published, seen from one of them.
+/// The published blocks of the members of a communicator, seen from one of them.
 #[derive(Debug, Default)]
 pub(crate) struct Publisher {
-    /// The rounds so far, the same on all members that are in step.
+    /// The number of rounds so far, the same on all members that are in step.
     epoch: Cell<u64>,
     /// The headers of the last exchange.
     headers: RefCell<Vec<Header>>,
@@ -98,10 +98,10 @@ pub(crate) struct Publisher {
     segments: RefCell<Vec<Segments>>,
 }
 
-/// Segments by their numbers, each with whether all other members have mapped it.
+/// Segments by their ids, each with whether all other members have mapped it.
 type Segments = SmallVec<[(u64, bool); 2]>;
 
-/// The first word of a header: what it says, of what, of which type, how many blocks, and the program.
+/// The first word of a header: its kind, its purpose, the element type, the number of blocks, and the program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Says {
     Publishes = 1,
@@ -115,7 +115,7 @@ fn first_word(says: Says, round: &Round, count: usize) -> u64 {
     says as u64 | purpose << 8 | dtype << 16 | (count as u64) << 24 | u64::from(round.program) << 32
 }
 
-/// The place of a value among all.
+/// The index of a value among all.
 fn place<T: PartialEq>(all: &[T], value: T) -> u64 {
     all.iter().take_while(|&other| *other != value).count() as u64
 }
@@ -123,10 +123,10 @@ fn place<T: PartialEq>(all: &[T], value: T) -> u64 {
 impl Publisher {
     /// Publishes blocks of this rank, and returns the headers of all members; collective.
     ///
-    /// From the exchange on others may use the blocks, also if this fails: then they must stay where they are for ever.
+    /// After the exchange others may use the blocks, even if this fails: then they must stay valid for ever.
     ///
     /// # Errors
-    /// If the members publish different things, which all of them are told, or another rank failed.
+    /// If the members publish different things, which all of them report, or another rank failed.
     pub(crate) fn publish(&self, peers: &Peers<'_>, round: &Round, blocks: &[Block<'_>]) -> Result<Ref<'_, [Header]>> {
         assert!(blocks.len() <= BLOCKS, "{} blocks in a round; this is a bug in polyshard", blocks.len());
         self.epoch.set(self.epoch.get() + 1);
@@ -144,7 +144,7 @@ impl Publisher {
         Ok(Ref::map(self.headers.borrow(), Vec::as_slice))
     }
 
-    /// Waits until all members are done with `step` of what has been published last; collective.
+    /// Waits until all members are done with `step` of the last publication; collective.
     ///
     /// # Errors
     /// As for [`publish`](Self::publish).
@@ -154,7 +154,7 @@ impl Publisher {
         self.exchange(peers, round.purpose, header)
     }
 
-    /// Exchanges headers, and compares what must be the same in them.
+    /// Exchanges headers, and compares the words that must agree.
     fn exchange(&self, peers: &Peers<'_>, purpose: Purpose, mut header: Header) -> Result<()> {
         header[1] = self.epoch.get();
         let mut headers = self.headers.borrow_mut();
@@ -174,7 +174,7 @@ impl Publisher {
         Err(disagreement(peers, &headers))
     }
 
-    /// Maps the segments that are published for the first time, and hides, on all members, what one of them cannot map.
+    /// Maps the segments that are published for the first time, and hides a segment on all members if one of them cannot map it.
     fn map(&self, peers: &Peers<'_>, round: &Round, count: usize) -> Result<()> {
         let mut segments = self.segments.borrow_mut();
         let mut new: SmallVec<[(usize, u64); 4]> = SmallVec::new();
@@ -204,7 +204,7 @@ impl Publisher {
             header[2] = u64::from(failed.is_some());
             self.exchange(peers, round.purpose, header)?;
             std::mem::swap(&mut published, &mut *self.headers.borrow_mut());
-            // What was swapped out says who has failed.
+            // `published` now holds the replies, which show whether any member has failed.
             if published.iter().any(|header| header[2] != 0) {
                 new.iter().for_each(|(member, id)| segments[*member].retain(|known| known.0 != *id));
                 new.iter().for_each(|&(member, id)| segments[member].push((id, false)));
@@ -234,14 +234,14 @@ fn say_not_mapped(this: usize, rank: usize, why: &io::Error) {
     );
 }
 
-/// Reads what a header says, of what, of which type, and how many blocks.
+/// Reads the kind, the purpose, the element type and the number of blocks of a header.
 fn read(word: u64) -> Option<(Says, Purpose, DType, usize)> {
     let part = |nth: u32| (word >> (8 * nth)) as usize & 0xff;
     let says = [Says::Publishes, Says::Maps, Says::IsDone].into_iter().find(|&says| says as usize == part(0))?;
     Some((says, *Purpose::ALL.get(part(1))?, *DType::ALL.get(part(2))?, part(3)))
 }
 
-/// Says what each member publishes.
+/// Returns the error that lists the publications of all members.
 fn disagreement(peers: &Peers<'_>, headers: &[Header]) -> Error {
     let differ = |part: &dyn Fn(&Header) -> u64| headers.iter().any(|header| part(header) != part(&headers[0]));
     let epochs = differ(&|header| header[1]);
@@ -259,7 +259,7 @@ fn is_of_inputs(header: &Header) -> bool {
     read(header[0]).is_some_and(|(says, purpose, ..)| says == Says::Publishes && purpose == Purpose::Inputs)
 }
 
-/// What a member does, in words for one and for several.
+/// Returns the verb for one and for several members, and the object.
 fn said(header: &Header) -> [String; 3] {
     let Some((says, purpose, dtype, count)) = read(header[0]) else {
         return ["calls", "call", "something else"].map(String::from);
@@ -285,7 +285,7 @@ mod tests {
     use crate::spmd;
     use std::rc::Rc;
 
-    /// Memory in segments, those of rank 0 of which rank 1 cannot map.
+    /// Memory in segments, of which rank 1 cannot map those of rank 0.
     struct Unmappable {
         memory: Rc<dyn SharedMemory>,
         this: usize,

@@ -1,27 +1,27 @@
-//! Subarrays: the elements that two arrays have in common, and where they are in each of them.
+//! Subarrays: the elements that two arrays have in common, and their places in each of them.
 //!
-//! What a rank owns of a region, and what it hands to another rank in a redistribution, is a product of spans per
-//! dimension, whatever the shardings are, and is never listed element by element. Both ends of a message compute the
-//! same subarray and put its elements in one order, row-major by their first place in the region; so no message carries
-//! indices. MPI has datatypes of this name (MPI 3.1, section 4.1.3), for one box.
+//! The part of a region that a rank owns, and the part that it sends to another rank in a redistribution, is a product
+//! of spans per dimension for any shardings, and is never listed element by element. Both ends of a message compute the
+//! same subarray and order its elements in the same way, row-major by their first place in the region; so no message
+//! carries indices. MPI has datatypes of this name (MPI 3.1, section 4.1.3), for one box.
 //!
 //! ```text
-//! 8 rows of 6 on 2 ranks, rows to columns; what rank 0 hands to rank 1 is 4 rows of 3:
+//! 8 rows of 6 on 2 ranks, rows to columns; rank 0 sends 4 rows of 3 to rank 1:
 //!
 //! rank 0 before              rank 1 after
 //! . . . a b c                a b c
 //! . . . d e f                d e f
 //! . . . g h i                g h i
 //! . . . j k l                j k l
-//!                            . . .   (what rank 1 had already)
+//!                            . . .   (rows that rank 1 had already)
 //! ```
 //!
-//! A region that goes round the end of its array is one piece more per round. What it holds more than once is in a
-//! message once, and is copied to each of its places. A region of blocks is a piece per block, which are one piece where
-//! they lie together in the shard as they do in the region.
+//! A region that wraps around the end of its array has one more piece per round. An element that it holds more than once
+//! is sent once, and copied to each of its places. A region of blocks has a piece per block; pieces merge into one where
+//! they are contiguous both in the shard and in the region.
 //!
-//! Nothing here communicates. Elements move by whole rows ([`Rows`]), dimensions that lie together in both places as one,
-//! and past the cache where that pays ([`Copier`]).
+//! Nothing here communicates. Elements are copied by whole rows ([`Rows`]), with dimensions merged that are contiguous in
+//! both places, and with streaming stores where that pays ([`Copier`]).
 
 pub(crate) mod mail;
 mod rows;
@@ -44,28 +44,28 @@ use std::ops::Range;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Subarray {
     dims: Vec<Vec<Group>>,
-    /// How many groups of each dimension come before those that have elements again, at other places of the region.
+    /// The number of groups of each dimension before those that repeat elements at other places of the region.
     once: Vec<usize>,
-    /// The shapes of the three places; `shapes[Packed]` is its own.
+    /// The shapes of the three places; `shapes[Packed]` is the subarray's own.
     shapes: [Vec<usize>; 3],
     /// The global index of the first element.
     first: Vec<usize>,
     len: usize,
 }
 
-/// Where the elements of a subarray are; all three are dense and row-major.
+/// A place of the elements of a subarray; all three are dense and row-major.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// In the block of the rank that owns them.
     Block = 0,
-    /// In a buffer that has the whole region, or in the block of the rank that gets them.
+    /// In a buffer of the whole region, or in the block of the rank that receives them.
     Region = 1,
-    /// In a message that has nothing else.
+    /// In a message that holds nothing else.
     Packed = 2,
 }
 
 impl Subarray {
-    /// Returns what the rank at `coordinates` owns of `region`.
+    /// Returns the part of `region` that the rank at `coordinates` owns.
     pub(crate) fn of(sharding: &Sharding, coordinates: &[usize], region: &Region) -> Self {
         let ndim = sharding.shape().len();
         assert_eq!(region.ndim(), ndim, "region {region} of an array of {ndim} dimensions; this is a bug in polyshard");
@@ -91,21 +91,21 @@ impl Subarray {
         found
     }
 
-    /// Returns what the rank at `owner` owns of `region` and the rank at `reader` reads from it.
+    /// Returns the part of `region` that the rank at `owner` owns and the rank at `reader` reads from it.
     pub(crate) fn read(sharding: &Sharding, owner: &[usize], reader: &[usize], region: &Region) -> Self {
         let mut found = Self::of(sharding, owner, region);
-        // A rank owns one digit per level of a dimension, so whoever owns the first element owns all of them.
+        // A rank owns one digit per level of a dimension, so the owner of the first element owns all of them.
         if found.len > 0 && sharding.owner(reader, &found.first) != owner {
             found.len = 0;
         }
         found
     }
 
-    /// Returns what the rank `owner` hands to the rank `reader` when an array that is laid out by `source` becomes laid out
-    /// by `target`, and ranks hand out what they own by `kept`, a part of what they hold; all are shardings of one shape.
+    /// Returns the part that the rank `owner` sends to the rank `reader` when an array is redistributed from `source` to
+    /// `target`, and ranks send the elements that they own by `kept`, a part of those they hold; all are shardings of one shape.
     ///
-    /// A rank hands to itself what it keeps. What a reader has, it gets from nobody else; of several owners of
-    /// the rest, [`Sharding::owner`] says which one it gets it from.
+    /// A rank sends to itself the elements that it keeps, and receives these from no other rank; of several owners
+    /// of the rest, [`Sharding::owner`] selects the sender.
     pub(crate) fn between(source: &Sharding, kept: &Sharding, owner: usize, target: &Sharding, reader: usize) -> Self {
         let at = |sharding: &Sharding, rank| sharding.mesh().coordinates(rank);
         let (held, owned, wanted) = (at(source, owner), at(kept, owner), at(target, reader));
@@ -115,7 +115,7 @@ impl Subarray {
         let along = |dim: usize| {
             let whole = 0..source.shape()[dim];
             let owned = kept.pieces(dim, &owned, whole.clone());
-            // Where they are in the block that the owner holds.
+            // Their positions in the block that the owner holds.
             let owned = owned.flat_map(|(range, _)| source.pieces(dim, &held, range));
             let turns = [kept, source, target].map(|sharding| sharding.dims()[dim].turn());
             spans::group(common(owned, target.pieces(dim, &wanted, whole)), common_period(turns))
@@ -127,7 +127,7 @@ impl Subarray {
         if found.len == 0 || owner != reader && elsewhere(&found.first) { Self::default() } else { found }
     }
 
-    /// The subarray with the first global index and the spans of each dimension, in a block and a region of these shapes.
+    /// Returns the subarray with the first global index and the spans of each dimension, in a block and a region of these shapes.
     fn new(along: impl IntoIterator<Item = (usize, Vec<Group>)>, [block, region]: [Vec<usize>; 2]) -> Self {
         let (first, dims): (_, Vec<_>) = along.into_iter().unzip();
         let count = |groups: &Vec<Group>| spans::last(groups).map_or(0, |span| span.end(Place::Packed));
@@ -136,12 +136,12 @@ impl Subarray {
         Self { dims, once, len: counts.iter().product(), shapes: [block, region, counts], first }
     }
 
-    /// Returns the global index of the first element; 0 along a dimension that has none.
+    /// Returns the global index of the first element; 0 along a dimension without elements.
     pub(crate) fn first(&self) -> &[usize] {
         &self.first
     }
 
-    /// Returns the number of different elements.
+    /// Returns the number of distinct elements.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -156,7 +156,7 @@ impl Subarray {
         self.len == 0 || self.dims.iter().all(|groups| spans::count(groups) == 1)
     }
 
-    /// Returns the box of global indices that it is, if it is one.
+    /// Returns its box of global indices, if it is one box.
     pub(crate) fn region(&self) -> Option<Region> {
         if self.len == 0 {
             return Some(Region::empty(self.first.len()));
@@ -166,12 +166,12 @@ impl Subarray {
         self.is_box().then(|| Region::new(ranges))
     }
 
-    /// Returns the range of `place` that holds the subarray and nothing else, in its order, if there is one.
+    /// Returns the range of `place` that holds the subarray and nothing else, in its order, if there is such a range.
     pub(crate) fn contiguous(&self, place: Place) -> Option<Range<usize>> {
         if self.len == 0 {
             return Some(0..0);
         }
-        // Rows follow one another if each dimension inside of the first that has several is there in full.
+        // Rows are contiguous if each dimension inside the first that has several indices is complete.
         let mut is_inner = false;
         let together = (0..self.dims.len()).all(|dim| {
             let fits = if is_inner { self.is_full(dim, place) } else { self.is_run(dim, place) };
@@ -182,24 +182,24 @@ impl Subarray {
         together.then_some(start..start + self.len)
     }
 
-    /// Returns the position of the first element in `place`, if there is one.
+    /// Returns the position of the first element in `place`; unspecified if the subarray is empty.
     pub(crate) fn start(&self, place: Place) -> usize {
         let first = |groups: &[Group]| spans::first(groups).map_or(0, |span| span.starts[place as usize]);
         let dims = self.dims.iter().zip(&self.shapes[place as usize]);
         dims.fold(0, |at, (groups, extent)| at * extent + first(groups))
     }
 
-    /// The spans of a dimension, with those that have elements again if the region is one of the places.
+    /// The spans of a dimension, including those that repeat elements if the region is one of the places.
     fn along(&self, dim: usize, places: &[Place]) -> &[Group] {
         if places.contains(&Place::Region) { &self.dims[dim] } else { &self.dims[dim][..self.once[dim]] }
     }
 
-    /// Whether the indices of a dimension follow one another in `place`, in order and each once.
+    /// Whether the indices of a dimension are contiguous in `place`, in order and each once.
     fn is_run(&self, dim: usize, place: Place) -> bool {
         spans::is_run(self.along(dim, &[place]), place)
     }
 
-    /// Whether the indices of a dimension are, in order, those that `place` has.
+    /// Whether the indices of a dimension are all those of `place`, in order.
     fn is_full(&self, dim: usize, place: Place) -> bool {
         let groups = self.along(dim, &[place]);
         let ends = spans::first(groups).zip(spans::last(groups));
@@ -217,8 +217,8 @@ impl Subarray {
         self.rows(from, to).copy(usize::MAX, size_of::<T>(), cast_slice(source), cast_slice_mut(target));
     }
 
-    /// Returns the elements in order: those in `place` itself if they follow one another there, else packed into
-    /// `staging`, which is made longer if it is too short.
+    /// Returns the elements in order: in place if they are contiguous in `place`, otherwise packed into
+    /// `staging`, which grows if it is too short.
     pub(crate) fn packed<'a, T: Element>(
         &self,
         place: Place,
@@ -231,7 +231,7 @@ impl Subarray {
         Ok(self.packed_in(place, data, staging))
     }
 
-    /// As [`packed`](Self::packed), where `staging` has room.
+    /// As [`packed`](Self::packed), for a `staging` that is long enough.
     pub(crate) fn packed_in<'a, T: Element>(&self, place: Place, data: &'a [T], staging: &'a mut [T]) -> &'a [T] {
         if let Some(range) = self.contiguous(place) {
             return &data[range];
@@ -241,13 +241,13 @@ impl Subarray {
         packed
     }
 
-    /// Returns the parts of it that make up all but what is at `positions` of the region, a box that ends where spans do; they
-    /// are to be copied from the block to the region.
+    /// Returns the parts that together make up all of it except `positions` of the region, a box that ends where spans do;
+    /// they are to be copied from the block to the region.
     pub(crate) fn around(&self, positions: &[Range<usize>]) -> Vec<Self> {
         let inside = |dim: usize, span: &Span| positions[dim].contains(&span.starts[Place::Region as usize]);
         let mut part = self.clone();
         let parts = (0..self.dims.len()).map(|dim| {
-            // What is outside along this dimension, and inside along those before it.
+            // The part outside along this dimension, and inside along those before it.
             part.keep(dim, |span| !inside(dim, span));
             let outside = part.clone();
             part.dims[dim].clone_from(&self.dims[dim]);
@@ -263,7 +263,7 @@ impl Subarray {
     }
 }
 
-/// Whether parts follow one another in `place`, from its beginning.
+/// Whether the parts are contiguous in `place`, in order, from its beginning.
 pub(crate) fn in_order<'a>(parts: impl IntoIterator<Item = &'a Subarray>, place: Place) -> bool {
     let mut next = 0;
     parts.into_iter().all(|part| {
@@ -273,7 +273,7 @@ pub(crate) fn in_order<'a>(parts: impl IntoIterator<Item = &'a Subarray>, place:
     })
 }
 
-/// The distance after which indices repeat that repeat after each of these, if there are any.
+/// Returns the least common multiple of these periods, if any are given.
 fn common_period<const N: usize>(turns: [Option<usize>; N]) -> Option<usize> {
     let divisor = |mut a: usize, mut b: usize| {
         while b > 0 {
@@ -308,20 +308,19 @@ fn common(
     })
 }
 
-/// The indices of a region along a dimension, in order, each once: as ranges inside of the array, with their positions in
-/// the region.
+/// The indices of a region along a dimension, in order, each once: as ranges inside the array, with their positions in the region.
 fn parts(region: &Region, dim: usize) -> impl Iterator<Item = (Range<usize>, usize)> {
     let period = region.period(dim);
     region.runs(dim).flat_map(move |(run, first)| rounds(run, period).map(move |(within, at)| (within, first + at)))
 }
 
-/// The indices of a range, in order, each once: as ranges inside of the array, with their positions in the range.
+/// The indices of a range, in order, each once: as ranges inside the array, with their positions in the range.
 fn rounds(range: Range<i64>, period: Option<i64>) -> impl Iterator<Item = (Range<usize>, usize)> {
     let inside = |range: Range<i64>| range.start.max(0) as usize..range.end.max(0) as usize;
     let [first, second] = match period {
         None => {
             let within = inside(range.clone());
-            // Of what begins below 0, the first index is not the first position.
+            // In a range that begins below 0, the first index inside the array is not at the first position.
             let at = (within.start as i64 - range.start).max(0) as usize;
             [(within, at), (0..0, 0)]
         }

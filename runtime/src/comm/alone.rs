@@ -1,8 +1,8 @@
 //! A group of one rank.
 //!
-//! A mesh axis of extent 1 needs no communication, but a program that names it must still run, so the
-//! group exists and copies. It asks its origin only for what the ranks share: the count of bytes received,
-//! flights, and the way to end all ranks.
+//! A mesh axis of extent 1 needs no communication, but a program that names it must still run, so the group
+//! exists, and copies. It uses its origin only for state that the ranks share: the count of bytes received,
+//! flights, and the abort of all ranks.
 
 use super::flight::{self, Dropped, Transfer};
 use super::shared::OneProcess;
@@ -50,7 +50,7 @@ impl Communicator for Alone {
     }
 
     fn post(&self, mut sends: Vec<(usize, Arc<Piece>)>, mut receives: Vec<(usize, Piece)>) -> Result<Flight> {
-        // The origin delivers what its ranks send themselves.
+        // The origin delivers messages of a rank to itself.
         let ranks = sends.iter_mut().map(|send| &mut send.0).chain(receives.iter_mut().map(|receive| &mut receive.0));
         for rank in ranks {
             check::member(1, *rank)?;

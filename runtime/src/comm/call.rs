@@ -1,4 +1,4 @@
-//! What a rank calls when it takes part in a collective, and whether the calls of a group fit.
+//! One rank's call of a collective, and whether the calls of a group match.
 
 use super::words::{amount, sentence};
 use crate::{DType, ReduceOp};
@@ -36,7 +36,7 @@ pub(super) enum Call<'a> {
         dtype: DType,
         op: ReduceOp,
     },
-    /// An exchange of headers, and what they are about.
+    /// An exchange of headers, and their subject.
     Headers {
         about: Cow<'a, str>,
     },
@@ -47,7 +47,7 @@ pub(super) enum Call<'a> {
     Fence,
     #[cfg(feature = "mpi")]
     SharedMemory,
-    /// This rank has come to the end of the program.
+    /// This rank has reached the end of the program.
     #[cfg(feature = "mpi")]
     End,
     /// This rank's process ends.
@@ -55,7 +55,7 @@ pub(super) enum Call<'a> {
     Exit,
 }
 
-/// Returns what is wrong if the `members` (world ranks) of a group do not call the same, one call each.
+/// Describes how the calls of the `members` (world ranks) of a group, one each, disagree, if they do.
 pub(super) fn disagreement(members: &[usize], calls: &[Call<'_>]) -> Option<String> {
     let same = calls.windows(2).all(|pair| match (&pair[0], &pair[1]) {
         // These two take arguments that differ by rank.
@@ -70,7 +70,7 @@ pub(super) fn disagreement(members: &[usize], calls: &[Call<'_>]) -> Option<Stri
     Some(format!("{}: ranks of one group must call the same", sentence(clauses, ", ")))
 }
 
-/// Returns the first pair of ranks that count differently what one sends to the other in an all-to-all.
+/// Describes the first pair of ranks with different counts for a message between them in an all-to-all.
 fn unmatched(members: &[usize], calls: &[Call<'_>]) -> Option<String> {
     for (from, sender) in calls.iter().enumerate() {
         for (to, receiver) in calls.iter().enumerate() {
@@ -118,7 +118,7 @@ impl fmt::Display for Call<'_> {
     }
 }
 
-/// Prints counts as their sum, and one by one if they differ: two that print alike are alike.
+/// Prints counts as their sum, and individually if they differ: equal texts mean equal counts.
 struct Counts<'a>(&'a [usize]);
 
 impl fmt::Display for Counts<'_> {

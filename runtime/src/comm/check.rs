@@ -1,7 +1,7 @@
-//! Arguments that every communicator refuses, with the same words.
+//! Arguments that every communicator refuses, with the same messages.
 //!
-//! What one rank can see by itself is checked here, before anything moves. What takes several ranks to
-//! see (other roots, other lengths) is not.
+//! Errors that one rank can detect alone are checked here, before any data move. Errors that take several ranks
+//! to detect (different roots, different lengths) are not.
 
 use super::words::amount;
 use crate::{CommError, DType, Error, Result};
@@ -15,7 +15,7 @@ pub(super) fn member(size: usize, rank: usize) -> Result<()> {
 pub(super) fn peer(size: usize, this: usize, other: usize) -> Result<()> {
     member(size, other)?;
     if other == this {
-        // MPI may block in a send to oneself for ever, so it is an error everywhere.
+        // MPI may block for ever in a send to the same rank, so it is an error everywhere.
         return Err(CommError::Itself { rank: this }.into());
     }
     Ok(())
@@ -41,7 +41,7 @@ pub(super) fn elements(dtype: DType, data: &[u8]) -> Result<()> {
     if !data.len().is_multiple_of(dtype.size()) {
         return Err(CommError::PartialElement { bytes: data.len(), dtype }.into());
     }
-    // An empty slice may dangle, and its address means nothing.
+    // An empty slice may dangle, so its address says nothing about alignment.
     if !data.is_empty() && !data.as_ptr().addr().is_multiple_of(dtype.size()) {
         return Err(CommError::Unaligned { dtype }.into());
     }
@@ -54,7 +54,7 @@ pub(super) fn root_receives(size: usize, this: usize, root: usize) -> Result<()>
     if root == this { Err(CommError::RootReceives { rank: this }.into()) } else { Ok(()) }
 }
 
-/// Refuses buffers of a reduce-scatter that do not fit its counts, or cut an element.
+/// Refuses buffers of a reduce-scatter that do not fit its counts, and counts that cut an element.
 pub(super) fn reduce_scatter(
     size: usize,
     this: usize,
@@ -73,7 +73,7 @@ pub(super) fn reduce_scatter(
     }
 }
 
-/// Delivers the messages that rank `this` exchanges with itself, the first sent to the first received.
+/// Delivers the messages of rank `this` to itself, the first sent to the first received.
 pub(super) fn exchange(
     size: usize,
     this: usize,
@@ -99,9 +99,9 @@ pub(super) fn exchange(
     }
 }
 
-/// Says that a message is not as long as the buffer for it; `sent` is its length, if that is known.
+/// Returns the error that a message is not as long as its buffer; `sent` is its length, if known.
 ///
-/// `this` and `from` are numbers in the world.
+/// `this` and `from` are world ranks.
 pub(super) fn length(this: usize, from: usize, expected: usize, sent: Option<usize>) -> Error {
     let sent = sent.map_or_else(|| String::from("more"), amount);
     Error::Mismatch(format!(

@@ -1,15 +1,15 @@
-//! Whether a program is checked, and after which wait a rank says where it is, as the environment says.
+//! Whether a program is checked, and how long a rank waits before it reports where it is, from the environment.
 
 use crate::{LaunchError, Result};
 use std::time::Duration;
 
-/// How long a rank waits before it asks where the others are.
+/// How long a rank waits before it asks for the others' positions.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Returns whether the program or its environment asks for it to be checked, and how long a rank waits.
+/// Returns whether the program or its environment asks for checks, and how long a rank waits before it reports.
 ///
 /// # Errors
-/// If the environment says something else than it can.
+/// If a variable of the environment has an invalid value.
 pub(crate) fn settings(asked: bool) -> Result<(bool, Duration)> {
     from(asked, |name| std::env::var(name).ok())
 }

@@ -1,6 +1,6 @@
-//! A collective as a value: what one rank calls, with its buffers.
+//! A collective as a value: one rank's call, with its buffers.
 //!
-//! What every communicator does alike is decided here, once: which arguments are refused, which [`Call`] the others must
+//! Rules that hold for every communicator are here, once: which arguments are refused, which [`Call`] the others must
 //! make too, and how many bytes are counted.
 
 use super::call::Call;
@@ -9,7 +9,7 @@ use crate::layout::SumKind;
 use crate::{DType, ReduceOp, Result};
 use std::borrow::Cow;
 
-/// One rank's part in a collective; [`Communicator`](super::Communicator) has a method for each, which says what it does.
+/// One rank's part in a collective; [`Communicator`](super::Communicator) has a method for each, which documents it.
 pub enum CollectiveCall<'a> {
     /// See [`barrier`](super::Communicator::barrier).
     Barrier,
@@ -28,11 +28,11 @@ pub enum CollectiveCall<'a> {
     },
     /// See [`all_to_all`](super::Communicator::all_to_all).
     AllToAll {
-        /// What goes to each rank, packed in rank order.
+        /// The data for each rank, packed in rank order.
         send: &'a [u8],
         /// The bytes to each rank.
         send_counts: &'a [usize],
-        /// What comes from each rank, packed in rank order.
+        /// The data from each rank, packed in rank order.
         into: &'a mut [u8],
         /// The bytes from each rank.
         receive_counts: &'a [usize],
@@ -66,11 +66,11 @@ pub enum CollectiveCall<'a> {
     },
     /// See [`exchange_headers`](super::Communicator::exchange_headers).
     Headers {
-        /// What they are about.
+        /// The subject of the headers.
         tag: Cow<'static, str>,
-        /// This rank's.
+        /// This rank's header.
         header: Header,
-        /// Those of all ranks.
+        /// The headers of all ranks.
         into: &'a mut Vec<Header>,
     },
 }
@@ -82,24 +82,24 @@ pub struct Combining {
     pub dtype: DType,
     /// The operation.
     pub op: ReduceOp,
-    /// In which order, and how.
+    /// The order and the algorithm.
     pub order: Order,
 }
 
-/// In which order the terms of a reduction are combined, and by whom.
+/// The order in which the terms of a reduction are combined, and the ranks that combine them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// The communicator chooses.
     Any,
-    /// In rank order, by those who want the result: they get all terms.
+    /// In rank order: every rank that wants the result receives all terms and combines them.
     Ranks,
-    /// In rank order, by each rank a piece, which it hands on to those who want the result.
+    /// In rank order: each rank combines one piece, and sends it to the ranks that want the result.
     RanksInPieces,
 }
 
 impl Combining {
     /// Returns terms combined in rank order on every communicator, `((x0 + x1) + x2) + ..`, so that floats have the same bits
-    /// everywhere; by each rank a piece, if `in_pieces`, which changes no bit.
+    /// everywhere. If `in_pieces`, each rank combines one piece, which gives the same bits.
     #[must_use]
     pub fn in_order(dtype: DType, op: ReduceOp, in_pieces: bool) -> Self {
         Self { dtype, op, order: if in_pieces { Order::RanksInPieces } else { Order::Ranks } }
@@ -119,7 +119,7 @@ impl Combining {
 }
 
 impl<'a> CollectiveCall<'a> {
-    /// Refuses what rank `rank` of `size` can see to be wrong by itself.
+    /// Refuses arguments that rank `rank` of `size` can see to be wrong without asking the others.
     pub(super) fn check(&self, size: usize, rank: usize) -> Result<()> {
         match self {
             Self::Barrier | Self::Fence | Self::Headers { .. } | Self::Broadcast(Broadcast::Send(_)) => Ok(()),
@@ -143,8 +143,8 @@ impl<'a> CollectiveCall<'a> {
         }
     }
 
-    /// Returns the call without the data; `world_rank` numbers the ranks of the group in the world, of which this is `rank`,
-    /// and `keep` keeps counts.
+    /// Returns the call without the data; `world_rank` maps ranks of the group, of which this is `rank`, to world ranks, and
+    /// `keep` stores counts.
     pub(super) fn call<'c>(
         &self,
         rank: usize,
@@ -175,7 +175,7 @@ impl<'a> CollectiveCall<'a> {
         }
     }
 
-    /// Returns whether it is a reduction that the communicator must carry out in rank order; of integers any order is as good.
+    /// Returns whether it is a reduction that the communicator must carry out in rank order; for integers, any order will do.
     pub(super) fn is_in_order(&self) -> bool {
         match self {
             Self::Reduce { combining, .. }
@@ -185,7 +185,7 @@ impl<'a> CollectiveCall<'a> {
         }
     }
 
-    /// Returns the bytes that [`received`](super::Communicator::received) counts for it.
+    /// Returns the bytes of this collective that [`received`](super::Communicator::received) counts.
     pub(super) fn received(&self, size: usize, rank: usize) -> usize {
         let sum = |bytes: usize, root: Option<usize>, combining: &Combining| {
             received_in_sum(bytes, size, rank, root, combining.dtype, combining.order == Order::RanksInPieces)

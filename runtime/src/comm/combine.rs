@@ -1,14 +1,14 @@
 //! Combining buffers of elements that are known as bytes only.
 //!
-//! The element type is a value here, so one match per buffer picks a loop over the type; no element is
-//! matched on. Buffers need not be aligned.
+//! The element type is a value here, so one match per buffer picks a loop over the type; no match is made per
+//! element. Buffers need not be aligned.
 
 use crate::element::with_native;
 use crate::{DType, Element, ReduceOp};
 use bytemuck::{cast_slice, cast_slice_mut};
 use std::ops::Range;
 
-/// Elements that are summed up at a time: few enough to stay in the nearest cache.
+/// Elements summed up per chunk: few enough to stay in the L1 cache.
 pub(crate) const CHUNK: usize = 512;
 
 /// Combines `with` into `into`, element by element: `into[i] = into[i] op with[i]`.
@@ -19,10 +19,10 @@ pub(crate) fn combine(dtype: DType, op: ReduceOp, into: &mut [u8], with: &[u8]) 
     with_native!(dtype, T => typed::<T>(op, into, with));
 }
 
-/// Combines terms as long as `into`, the first to the last, into `into`, whatever it holds.
+/// Combines terms as long as `into`, the first to the last, into `into`, whose previous contents do not matter.
 ///
 /// # Panics
-/// As [`combine`], and if there is no term.
+/// As [`combine`], and if `terms` is empty.
 pub(crate) fn combine_terms<'a>(
     dtype: DType,
     op: ReduceOp,
@@ -33,8 +33,8 @@ pub(crate) fn combine_terms<'a>(
     terms.for_each(|term| combine(dtype, op, into, term));
 }
 
-/// Combines the `len` elements of terms, the first term to the last, a chunk at a time: `terms` returns what each has at the positions of a
-/// chunk, and `put` gets the results, which are in `sums`. Whatever holds the terms, this is how they are summed up in order.
+/// Combines the `len` elements of terms, the first term to the last, chunk by chunk: `terms` returns each term's elements at the positions
+/// of a chunk, and `put` gets the results, which are in `sums`. The order of the sums does not depend on where the terms are stored.
 ///
 /// # Panics
 /// As [`combine_terms`].
@@ -91,7 +91,7 @@ mod tests {
     }
 
     proptest! {
-        /// Combining bytes is combining elements.
+        /// Combining bytes is the same as combining elements.
         #[test]
         fn bytes_combine_as_the_elements_do(
             floats in prop::collection::vec((-1e9f64..1e9, -1e9f64..1e9), 0..40),

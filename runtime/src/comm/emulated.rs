@@ -1,20 +1,19 @@
-//! The communicator of an emulated machine: threads, between which messages take their time.
+//! The communicator of an emulated machine: threads whose messages take the machine's time.
 //!
-//! Ranks are the devices of a [`Machine`](polyshard_machine::Machine). Every message reserves the ports that
-//! it would pass there, on a clock that all ranks share, and whoever receives it sleeps until it would have arrived.
-//! Collectives are carried out for real, as the [rounds](super::rounds) of rings and chains, so what they cost
-//! follows from the messages alone: concurrent groups meet at the ports that they share, and nothing asks the planner
-//! how long a collective should take. That is what makes measuring here a test of the planner's model.
+//! Ranks are the devices of a [`Machine`](polyshard_machine::Machine). Every message reserves the ports that it would
+//! pass there, on a clock that all ranks share, and its receiver sleeps until it would have arrived. Collectives are
+//! carried out for real, as the [rounds](super::rounds) of rings and chains, so their cost follows from the messages
+//! alone: concurrent groups contend for the ports that they share, and no code asks the planner how long a collective
+//! should take. That makes measurements here a test of the planner's model.
 //!
 //! | file | holds |
 //! | --- | --- |
 //! | `network` | ports, and when a message arrives |
 //! | `wire` | real messages, each with its time |
 //!
-//! As on MPI, ranks need not find out that they call collectives differently; they do where they then wait in a
-//! circle or for other lengths. Agreeing costs no time: [`exchange_headers`](Communicator::exchange_headers), [`fence`](Communicator::fence)
-//! and [`split`](Communicator::split) are the threads' own. Ranks share no memory here, for what is written there
-//! would pass no port.
+//! As on MPI, ranks may not notice that their collective calls differ; they do where this leads to a deadlock or to messages of other
+//! lengths. Agreement costs no time: [`exchange_headers`](Communicator::exchange_headers), [`fence`](Communicator::fence) and
+//! [`split`](Communicator::split) are the threads' own. Ranks share no memory here, since writes to it would pass no port.
 
 mod network;
 mod wire;
@@ -35,30 +34,30 @@ use std::rc::Rc;
 use std::sync::Arc;
 use wire::Wire;
 
-/// Segments of each half of a broadcast or a reduction, where there is someone to hand them on.
+/// Maximum segments of each half of a broadcast or a reduction, if ranks forward them.
 const SEGMENTS: usize = 16;
-/// Segments are not cut smaller than this many bytes.
+/// A half has one segment per this many bytes or fewer, up to [`SEGMENTS`].
 const LEAST: usize = 512;
 
 /// One rank's view of a group of an emulated machine.
 pub(crate) struct Emulated {
-    /// What the caller sends.
+    /// The caller's messages.
     messages: Wire,
-    /// What collectives send, which must not meet the caller's messages.
+    /// Messages of collectives, which must not match the caller's messages.
     collectives: Wire,
     /// Shared by all groups of this rank.
     received: Arc<Counter>,
 }
 
 impl Emulated {
-    /// Returns the group of all devices of the network, seen from the rank of `comm`, the world of as many threads
-    /// that `ranks` holds. Collective over these ranks.
+    /// Returns the group of all devices of the network, seen from the rank of `comm`, the world of the threads of
+    /// `ranks`, one per device. Collective over these ranks.
     ///
     /// # Errors
     /// If another rank failed.
     ///
     /// # Panics
-    /// If there are not as many threads as devices.
+    /// If the number of threads is not the number of devices.
     pub(crate) fn world(comm: ThreadComm, network: Arc<Network>, ranks: Arc<Shared>) -> Result<Self> {
         assert_eq!(comm.size(), network.devices(), "one thread per device: this is a bug in polyshard");
         let members: Arc<[usize]> = (0..comm.size()).collect();
@@ -82,7 +81,7 @@ impl Emulated {
         Ok(Self { messages, collectives, received: Arc::clone(&self.received) })
     }
 
-    /// Carries out a collective with a root: two chains that run cyclically through the group, one in each direction, each with half of the data.
+    /// Carries out a collective with a root by two chains around the group, one in each direction, each with half of the data.
     ///
     /// ```text
     /// broadcast from 0     first half  0 -> 1 -> 2 -> 3      second half  0 -> 3 -> 2 -> 1
@@ -119,13 +118,13 @@ impl Emulated {
         let parts = send_counts.iter().map(|&count| rest.split_off(..count).expect("the counts have been checked"));
         let mut leaving: Vec<_> = parts.enumerate().collect();
         let mut coming: Vec<_> = split_mut(into, receive_counts.iter().copied()).enumerate().collect();
-        // Everyone sends to the next rank first, then to the one after it, so that all ports are in use from the start.
+        // Each rank sends to the next rank first, then to the one after it, so that all ports are busy from the start.
         leaving.rotate_left(self.rank());
         self.collectives.exchange(&leaving, &mut coming)
     }
 
     fn all_meet(&self) -> Result<()> {
-        // After step s each rank has heard, directly or not, of the 2^s before it.
+        // After step s each rank has heard, directly or indirectly, from the 2^s ranks before it.
         let wire = &self.collectives;
         let places = std::iter::successors(Some(1), |far| Some(2 * far)).take_while(|&far| far < self.size());
         for far in places {
@@ -253,8 +252,8 @@ impl Communicator for Emulated {
     }
 }
 
-/// Returns where the segments of a half begin, and where the last ends, for `hops` hops: without anyone to hand them on, one will
-/// do. There is one even if it is empty, so that the ranks meet.
+/// Returns the bounds of the segments of a half that takes `hops` hops: one segment if no rank forwards them. An empty half has
+/// one segment too, so that the ranks synchronise.
 fn segments(half: Range<usize>, unit: usize, hops: usize) -> Vec<usize> {
     let count = if hops == 1 { 1 } else { half.len().div_ceil(LEAST).clamp(1, SEGMENTS) };
     Rounds::segments(half.len(), count, unit).into_iter().map(|bound| half.start + bound).collect()

@@ -1,13 +1,13 @@
-//! Messages that do not wait: what one rank has posted, with the memory that it owns until it is done.
+//! Non-blocking messages posted together by one rank, with the memory that they own until they are done.
 //!
 //! ```text
-//! post    the flight owns the pieces, nobody reaches what it receives into
-//! poll    looks whether all its messages have come and gone; takes no memory
-//! done    gives the pieces back
+//! post    the flight owns the pieces, no other code reaches the pieces it receives into
+//! poll    checks whether all its messages are sent and received; allocates nothing
+//! done    returns the pieces
 //! ```
 //!
-//! A flight that is dropped before it is done withdraws nothing that another rank may be using: its memory is kept as long as
-//! that may be. But its messages have no owner then, so every later call of its rank is an error.
+//! A flight that is dropped before it is done does not free memory that another rank may be using: the memory stays allocated
+//! as long as that is possible. But its messages can no longer be completed, so every later call of its rank is an error.
 
 use super::received::Counter;
 use super::{Piece, check};
@@ -16,13 +16,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a communicator keeps of the messages of a flight to and from other ranks. If it is dropped before they are done, it keeps
-/// their memory as long as another rank may be using it.
+/// The communicator's part of a flight: its messages to and from other ranks. If dropped before they are done, it keeps their
+/// memory as long as another rank may be using it.
 pub(super) trait Transfer: Send {
-    /// Returns whether all messages are done; never waits, and takes no memory.
+    /// Returns whether all messages are done; never waits or allocates.
     ///
     /// # Errors
-    /// If a message is not as long as what it is received into, or a rank failed.
+    /// If a message is not as long as the buffer that it is received into, or a rank failed.
     fn poll(&mut self) -> Result<bool>;
 
     /// Waits until [`poll`](Self::poll) would return true or an error.
@@ -31,44 +31,44 @@ pub(super) trait Transfer: Send {
     /// If a rank failed, or the ranks wait for each other.
     fn wait(&mut self) -> Result<()>;
 
-    /// Calls `read` with the place of each message that has been received and its bytes, when all is done.
+    /// Calls `read` with the index of each received message and its bytes; all messages are done.
     fn read(&self, read: &mut dyn FnMut(usize, &[u8]));
 
-    /// Returns what has been received, in the order posted, when all is done.
+    /// Returns the received pieces, in the order posted; all messages are done.
     fn take(&mut self) -> Vec<Piece>;
 }
 
-/// Messages on their way, with their memory: nobody else reaches it until they are done.
+/// Messages in flight, with their memory: no other code reaches it until they are done.
 ///
-/// [`Communicator::post`](super::Communicator::post) makes it, and [`poll`](super::Communicator::poll) or
-/// [`wait`](super::Communicator::wait) finds out when it is done.
+/// [`Communicator::post`](super::Communicator::post) returns it, and [`poll`](super::Communicator::poll) or
+/// [`wait`](super::Communicator::wait) completes it.
 #[must_use = "a flight that is dropped before it is done makes every later call of its rank an error"]
 pub struct Flight {
     sends: Vec<(usize, Arc<Piece>)>,
-    /// The rank that each message comes from, and its bytes.
+    /// The sender of each message, and its bytes.
     receives: Vec<(usize, usize)>,
-    /// What this rank has received from itself: places among the receives, ascending.
+    /// Messages from this rank to itself: their indices among the receives, ascending.
     own: Vec<(usize, Piece)>,
     transfer: Box<dyn Transfer>,
     rank: usize,
     is_done: bool,
     dropped: Arc<Dropped>,
-    /// Its messages, where ranks that wait are watched.
+    /// Its messages, where a watchdog watches waits.
     #[cfg(feature = "mpi")]
     pub(super) noted: Vec<Noted>,
 }
 
-/// One message of a flight, as the watchdog needs it to decide whether it can come.
+/// One message of a flight, from which the watchdog decides whether it can arrive.
 #[cfg(feature = "mpi")]
 pub(super) struct Noted {
-    /// The group that it is posted in.
+    /// The group that it was posted in.
     pub(super) group: u64,
-    /// The other rank, in the world.
+    /// The other rank, a world rank.
     pub(super) peer: usize,
     /// Whether it is sent to the other rank, or received from it.
     pub(super) is_sent: bool,
     pub(super) bytes: usize,
-    /// How many messages this rank has posted with it in the group, to that rank or from it, this one included.
+    /// How many messages in this direction this rank has posted with that rank in the group, this one included.
     pub(super) number: u64,
 }
 
@@ -79,7 +79,7 @@ impl Flight {
         self.is_done
     }
 
-    /// Returns what was sent and what was received, each in the order posted.
+    /// Returns the sent pieces and the received pieces, each in the order posted.
     ///
     /// # Panics
     /// If no poll has found it done.
@@ -92,7 +92,7 @@ impl Flight {
         (sent, received)
     }
 
-    /// Returns what was received, in the order posted; the flight is done.
+    /// Returns the received pieces, in the order posted; the flight is done.
     pub(super) fn take(&mut self) -> Vec<Piece> {
         let mut received = self.transfer.take();
         for (place, piece) in self.own.drain(..) {
@@ -101,13 +101,12 @@ impl Flight {
         received
     }
 
-    /// Calls `read` with the place of each message that was received from another rank, among these, and its bytes; the flight is
-    /// done.
+    /// Calls `read` with the index of each message received from another rank, among these, and its bytes; the flight is done.
     pub(super) fn read(&self, read: &mut dyn FnMut(usize, &[u8])) {
         self.transfer.read(read);
     }
 
-    /// Looks whether it is done, and counts what it has received if it has just become so.
+    /// Checks whether it is done, and counts its received bytes when it becomes done.
     pub(super) fn poll(&mut self, received: Option<&Counter>) -> Result<bool> {
         if !self.is_done && self.transfer.poll()? {
             self.is_done = true;
@@ -117,7 +116,7 @@ impl Flight {
         Ok(self.is_done)
     }
 
-    /// Lets its messages go on, on any thread of its rank, and returns whether all are done: the next poll counts them.
+    /// Lets its messages progress, on any thread of its rank, and returns whether all are done: the next poll counts them.
     pub(crate) fn advance(&mut self) -> Result<bool> {
         Ok(self.is_done || self.transfer.poll()?)
     }
@@ -127,7 +126,7 @@ impl Flight {
         if self.is_done { Ok(()) } else { self.transfer.wait() }
     }
 
-    /// The other rank of each message, in the group, whether it is sent there, and the bytes.
+    /// The peer of each message, a rank of the group, whether it is sent to the peer, and the bytes.
     #[cfg(feature = "mpi")]
     pub(super) fn messages(&self) -> impl Iterator<Item = (usize, bool, usize)> + '_ {
         let receives = self.receives.iter().map(|&(from, bytes)| (from, false, bytes));
@@ -154,14 +153,13 @@ impl fmt::Debug for Flight {
 pub(super) struct Dropped(AtomicBool);
 
 impl Dropped {
-    /// Refuses any further call of `rank`, a number in the world, once it has dropped a flight.
+    /// Refuses any further call of `rank`, a world rank, once it has dropped a flight.
     pub(super) fn check(&self, rank: impl FnOnce() -> usize) -> Result<()> {
         if self.0.load(Ordering::Relaxed) { Err(CommError::DroppedFlight { rank: rank() }.into()) } else { Ok(()) }
     }
 }
 
-/// Posts messages of `rank`, in a group of `size`: those to itself are delivered here, and `start` gets those to and from other
-/// ranks.
+/// Posts messages of `rank`, in a group of `size`: messages to itself are delivered here, and `start` gets those to and from other ranks.
 pub(super) fn post<T: Transfer + 'static>(
     [size, rank]: [usize; 2],
     dropped: &Arc<Dropped>,
@@ -189,7 +187,7 @@ pub(super) fn post<T: Transfer + 'static>(
     })
 }
 
-/// Polls flights, and counts what those have received that have become done, if it is to be counted; returns how many are done.
+/// Polls flights, counts the received bytes of those that become done, if `received` is given, and returns how many are done.
 pub(super) fn poll(flights: &mut [&mut Flight], received: Option<&Counter>) -> Result<usize> {
     flights.iter_mut().try_fold(0, |done, flight| Ok(done + usize::from(flight.poll(received)?)))
 }

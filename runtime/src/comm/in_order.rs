@@ -1,21 +1,21 @@
-//! Reductions in rank order, out of messages alone: the same bits whoever carries them out.
+//! Reductions in rank order, built from messages: the same bits on every communicator.
 //!
-//! A library adds floats in an order that depends on the length and on where the ranks are. Here each rank gets one
-//! piece of all ranks' data, combines it by itself, from rank 0 to the last, and hands it on. Integers wrap, and maxima
-//! and minima of integers are exact, so for these any order is this order and the library may choose.
+//! A library adds floats in an order that depends on the length and on where the ranks are. Here each rank receives one
+//! piece of all ranks' data, combines it, from rank 0 to the last, and sends it to the ranks that want the result. Integers
+//! wrap, and maxima and minima of integers are exact, so for these any order gives the same bits and the library may choose.
 //!
-//! Which way the data go has no influence on the bits: those of all ranks go to every rank that wants the result, and each
-//! combines them all, or each rank combines a piece. The caller says which.
+//! The algorithm does not affect the bits: either every rank that wants the result receives all ranks' data and combines
+//! them, or each rank combines a piece. The caller chooses.
 
 use super::{CollectiveCall, Combining, Communicator, Order, check, combine};
 use crate::layout::SumKind;
 use crate::memory::{Buffer, split_mut};
 use crate::{DType, ReduceOp, Result};
 
-/// Bytes that are summed up at a time, whole elements of any type.
+/// Bytes summed up per chunk, whole elements of any type.
 const CHUNK: usize = 4096;
 
-/// Takes part in a reduction that [is one in order](CollectiveCall::is_in_order).
+/// Takes part in a reduction that [is in rank order](CollectiveCall::is_in_order).
 pub(super) fn carry_out<C: Communicator + ?Sized>(comm: &C, collective: CollectiveCall<'_>) -> Result<()> {
     match collective {
         CollectiveCall::Reduce { root, data, combining } => reduce(comm, Some(root), data, combining),
@@ -32,7 +32,7 @@ pub(super) fn carry_out<C: Communicator + ?Sized>(comm: &C, collective: Collecti
 /// ```text
 /// two ranks      before           rank 0: a0 a1        rank 1: b0 b1
 ///                all-to-all       rank 0: a0 b0        rank 1: a1 b1       MPI 3.1, section 5.8
-///                each by itself   rank 0: a0 + b0      rank 1: a1 + b1
+///                combine          rank 0: a0 + b0      rank 1: a1 + b1
 ///                all-gather       both: a0 + b0, a1 + b1                   MPI 3.1, section 5.7
 /// ```
 fn reduce<C: Communicator + ?Sized>(
@@ -91,7 +91,8 @@ fn reduce_scatter<C: Communicator + ?Sized>(
     Ok(())
 }
 
-/// Gives the root the data of all, `counts[r]` bytes of rank `r`; elsewhere `into` stays (MPI 3.1, section 5.5).
+/// Gathers the data of all ranks on the root, `counts[r]` bytes of rank `r`; elsewhere `into` is unchanged
+/// (MPI 3.1, section 5.5).
 fn gather<C: Communicator + ?Sized>(
     comm: &C,
     root: usize,
@@ -104,7 +105,7 @@ fn gather<C: Communicator + ?Sized>(
     comm.exchange(&[(root, own)], &mut receives)
 }
 
-/// Combines terms as long as `into`, a chunk at a time, so that sums stay in the nearest cache.
+/// Combines terms as long as `into`, chunk by chunk, so that sums stay in the L1 cache.
 fn combine_terms(into: &mut [u8], terms: &[&[u8]], dtype: DType, op: ReduceOp) {
     for (nth, into) in into.chunks_mut(CHUNK).enumerate() {
         let range = nth * CHUNK..nth * CHUNK + into.len();
@@ -112,7 +113,7 @@ fn combine_terms(into: &mut [u8], terms: &[&[u8]], dtype: DType, op: ReduceOp) {
     }
 }
 
-/// Returns the bytes of each rank's piece, as equal as elements allow.
+/// Returns the bytes of each rank's piece, as equal as whole elements allow.
 fn pieces(len: usize, size: usize, dtype: DType) -> Vec<usize> {
     let elements = len / dtype.size();
     let piece = |rank: usize| SumKind::piece(elements as u64, size as u64, rank as u64) as usize;

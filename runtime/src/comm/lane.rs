@@ -1,9 +1,9 @@
-//! Groups by which a progress thread communicates.
+//! Groups for the messages of a progress thread.
 
 use super::Carrier;
 
-/// A group for flights alone, as [`Communicator::lane`](super::Communicator::lane) returns it. Only this library communicates by it: the rank's own thread,
-/// or its progress thread while that one computes.
+/// A group for flights only, as [`Communicator::lane`](super::Communicator::lane) returns it. Only this library communicates over it: the
+/// rank's own thread, or its progress thread while the rank computes.
 pub struct Lane(Box<dyn Carrier + Send>);
 
 impl Lane {

@@ -1,18 +1,18 @@
-//! Whether this process was started by an MPI launcher, found in its environment.
+//! Detects from the environment whether an MPI launcher started this process.
 //!
-//! MPI itself cannot be asked: to ask is to initialise it, which a plain `cargo run` should not do. Each
-//! launcher sets variables of its own in the processes that it starts, and in no others.
+//! MPI itself cannot be asked without initialising it, which a plain `cargo run` should not do. Each launcher
+//! sets variables of its own in the processes that it starts, and in no others.
 
-/// What an MPI launcher said to the process that it started.
+/// The settings that an MPI launcher passed to a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Launcher {
     /// The launcher's name, for messages.
     pub(crate) name: &'static str,
-    /// The variable that gave it away.
+    /// The variable that identifies it.
     pub(crate) variable: &'static str,
-    /// The number of processes that it started, if it says so.
+    /// The number of processes that it started, if set.
     pub(crate) size: Option<usize>,
-    /// The number of this one among them, if it says so.
+    /// The rank of this process among them, if set.
     pub(crate) rank: Option<usize>,
 }
 
@@ -24,18 +24,18 @@ pub(crate) fn launcher() -> Option<Launcher> {
 /// A launcher, and the variables that it sets.
 struct Variables {
     name: &'static str,
-    /// The one that no other launcher sets.
+    /// The variable that no other launcher sets.
     own: &'static str,
     rank: &'static str,
     size: &'static str,
 }
 
-/// A launcher that gives itself away by the variable that holds the rank.
+/// A launcher identified by the variable that holds the rank.
 const fn by_rank(name: &'static str, rank: &'static str, size: &'static str) -> Variables {
     Variables { name, own: rank, rank, size }
 }
 
-/// A step of Slurm, which is a launcher if it has several tasks.
+/// A step of Slurm, which counts as a launcher if it has several tasks.
 const STEP: &str = "SLURM_STEP_ID";
 const TASKS: &str = "SLURM_STEP_NUM_TASKS";
 
@@ -52,9 +52,9 @@ fn find(variable: impl Fn(&str) -> Option<String>) -> Option<Launcher> {
     let number = |name: &str| variable(name).and_then(|number| number.parse().ok());
     LAUNCHERS.iter().find_map(|launcher| {
         variable(launcher.own)?;
-        // `srun --mpi=pmix` says by PMIx which rank this is, and only as Slurm how many there are.
+        // `srun --mpi=pmix` sets the rank by PMIx, but the number of ranks by Slurm's variables only.
         let (size, rank) = (number(launcher.size).or_else(|| number(TASKS)), number(launcher.rank));
-        // Shells and batch scripts inside an allocation are steps of one task: no MPI program.
+        // Shells and batch scripts inside an allocation are steps of one task, not MPI programs.
         if launcher.own == STEP && size.is_none_or(|size| size < 2) {
             return None;
         }
@@ -66,7 +66,7 @@ fn find(variable: impl Fn(&str) -> Option<String>) -> Option<Launcher> {
 mod tests {
     use super::*;
 
-    /// What there is to know of a launcher: the variable that gave it away, the number of processes and the one of this process.
+    /// A launcher's variable, the number of processes and the rank of this process.
     type Known<'a> = (&'a str, Option<usize>, Option<usize>);
 
     #[track_caller]

@@ -1,8 +1,8 @@
-//! Where the bytes of a message are in a buffer, with others between them.
+//! Where the bytes of a non-contiguous message are in a buffer.
 
 use std::ops::Range;
 
-/// Bytes of a buffer in an order: runs of indices inside of runs, as MPI's derived datatypes say it (MPI 3.1, section 4.1.2).
+/// Bytes of a buffer in an order: nested runs of indices, as in MPI's derived datatypes (MPI 3.1, section 4.1.2).
 ///
 /// ```text
 /// rows 2..4 of an array of 3 bytes a row, without the last column:    [ 2..4, 3 ] [ 0..2, 1 ]
@@ -13,7 +13,7 @@ use std::ops::Range;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Outermost first; without any, no bytes.
+    /// Outermost first; no levels, no bytes.
     pub levels: Vec<LayoutLevel>,
 }
 
@@ -22,7 +22,7 @@ pub struct Layout {
 pub struct LayoutLevel {
     /// The indices, in order.
     pub runs: Vec<Range<usize>>,
-    /// The bytes from one index to the next; of the innermost level, each index has them all.
+    /// The bytes from one index to the next; at the innermost level, each index covers all of them.
     pub stride: usize,
 }
 
@@ -34,7 +34,7 @@ impl Layout {
         self.levels.last().map_or(0, |last| last.stride * counts.product::<usize>())
     }
 
-    /// Returns the end of the last byte, in a buffer that it starts in.
+    /// Returns the end of the last byte, relative to the start of the buffer.
     #[must_use]
     pub fn end(&self) -> usize {
         let last = |level: &LayoutLevel| level.runs.iter().map(|run| run.end).max().unwrap_or(0);

@@ -1,18 +1,17 @@
 //! The communicator whose ranks are MPI processes.
 //!
-//! Buffers are handed to MPI as they are: nothing is copied on the way of a message or a broadcast, and
-//! nothing is allocated per call beyond arrays of one entry per rank or message. Lengths that a C `int`
-//! cannot hold travel as one element of a derived datatype (`span`). Reductions go through a scratch
-//! buffer that the group keeps (`reduction`).
+//! Buffers are passed to MPI directly: messages and broadcasts are not copied, and a call allocates only arrays
+//! of one entry per rank or message. Lengths that a C `int` cannot hold are sent as one element of a derived
+//! datatype (`span`). Reductions use a scratch buffer that the group reuses (`reduction`).
 //!
 //! Errors are returned, not fatal: each communicator has `MPI_ERRORS_RETURN`, and each code becomes an
-//! [`Error::Mpi`] with MPI's own words and the operation (`status`). MPI does not find out when ranks wait for
-//! each other, or call different collectives; `watched` does, which wraps this communicator in programs.
+//! [`Error::Mpi`] with MPI's own text and the operation (`status`). MPI does not detect that ranks wait for
+//! each other, or call different collectives; `watched`, which wraps this communicator in programs, does.
 //!
-//! Only this file and its submodules know MPI, and only they are unsafe. They rely on four facts: MPI is
-//! initialised and not finalised while a communicator is used (`process`), no call leaves a request
-//! behind but in a flight, which owns its buffers (`flight`), other buffers are Rust slices that outlive the call, and no two
-//! threads call MPI at one time (`Handed`). Tests: `runtime/tests/it/comm_mpi.rs`.
+//! Only this file and its submodules call MPI, and only they are unsafe. They rely on four facts: MPI is initialised and not
+//! finalised while a communicator is used (`process`), no call leaves a request behind except in a flight, which owns its
+//! buffers (`flight`), other buffers are Rust slices that outlive the call, and no two threads call MPI at the same time
+//! (`Handed`). Tests: `runtime/tests/it/comm_mpi.rs`.
 #![expect(unsafe_code, reason = "calls the MPI C library")]
 
 mod board;
@@ -45,15 +44,15 @@ use std::ptr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// All messages that are waited for carry one tag: they match in order, by group and rank.
+/// All blocking messages have one tag: they match in order, by group and rank.
 const TAG: c_int = 0;
 
-/// What communicates by a [`Lane`].
+/// The carrier of a [`Lane`].
 struct Handed<T>(T);
 
-// SAFETY: only this library communicates by a lane. No two threads call MPI at one time: all calls are those of the thread that MPI belongs to, or, while
-// that one computes, of its progress thread, which `process::check_progress` allows if the library does. Before each call the former takes back what
-// it has lent to the latter (`take_back`), which holds a lock while it calls.
+// SAFETY: only this library communicates over a lane. No two threads call MPI at the same time: all calls are made by the thread that MPI
+// belongs to, or, while it computes, by its progress thread, which `process::check_progress` allows if the library does. Before each call
+// the former takes back the work that it has lent to the latter (`take_back`), which holds a lock while it calls.
 unsafe impl<T: Carrier> Send for Handed<T> {}
 
 impl<T: Carrier> Carrier for Handed<T> {
@@ -73,7 +72,7 @@ impl<T: Carrier> Carrier for Handed<T> {
 /// One process' view of a group of MPI processes.
 pub struct MpiCommunicator {
     handle: ffi::MPI_Comm,
-    /// It stays on the thread that MPI belongs to, whatever a handle is.
+    /// It stays on the thread that MPI belongs to, whatever type a handle is.
     _stays: PhantomData<*const ()>,
     rank: usize,
     size: usize,
@@ -83,9 +82,9 @@ pub struct MpiCommunicator {
     limit: usize,
     /// Shared by all groups of this process.
     received: Arc<Counter>,
-    /// The numbers in the world of all ranks, once they have been asked for.
+    /// The world ranks of all ranks, once requested.
     members: OnceCell<Arc<[usize]>>,
-    /// Where reductions put their results; 8-byte words, so that every element type is aligned.
+    /// Result buffer of reductions; 8-byte words, so that every element type is aligned.
     scratch: RefCell<Vec<u64>>,
 }
 
@@ -93,9 +92,9 @@ impl MpiCommunicator {
     /// Sends each rank its parts of `data`, and receives parts of `into` from each (MPI 3.1, section 5.8).
     ///
     /// # Safety
-    /// The parts, one per rank, are inside of their buffers.
+    /// The parts, one per rank, must be inside their buffers.
     unsafe fn all_to_all_parts(&self, data: &[u8], sends: &Parts, into: &mut [u8], receives: &Parts) -> Result<()> {
-        // SAFETY: there is one count, start and datatype for each rank, and they describe bytes inside of the slices, as the
+        // SAFETY: there is one count, start and datatype for each rank, and they describe bytes inside the slices, as the
         // caller promises; these do not overlap, because one is borrowed mutably.
         let code = unsafe {
             ffi::MPI_Alltoallw(
@@ -113,10 +112,10 @@ impl MpiCommunicator {
         checked("all-to-all", code)
     }
 
-    /// Returns the group of all processes that the launcher started, and initialises MPI if nobody has.
+    /// Returns the group of all processes that the launcher started, and initialises MPI if necessary.
     ///
-    /// MPI is then finalised when the process ends. The group is a duplicate of `MPI_COMM_WORLD`
-    /// (MPI 3.1, section 6.4.2), so it does not meet messages of others who use MPI in this process.
+    /// MPI is then finalised when the process ends. The group is a duplicate of `MPI_COMM_WORLD` (MPI 3.1,
+    /// section 6.4.2), so its messages do not match those of other users of MPI in this process.
     ///
     /// # Errors
     /// If MPI has been finalised, was initialised on another thread, or fails.
@@ -125,8 +124,8 @@ impl MpiCommunicator {
         Self::new(raw, false, c_int::MAX as usize, Arc::default())
     }
 
-    /// Sets the largest count to pass to MPI, at least 1: `i32::MAX`, unless a test wants to see how longer
-    /// messages travel without having gigabytes. All ranks must set the same.
+    /// Sets the largest count to pass to MPI, at least 1: `i32::MAX`, unless a test wants to exercise longer
+    /// messages without gigabytes of data. All ranks must set the same.
     ///
     /// # Panics
     /// If `limit` is 0 or does not fit a C `int`.
@@ -157,14 +156,14 @@ impl MpiCommunicator {
             Broadcast::Receive { root, into } => (root, address_mut(into), into.len()),
         };
         let span = self.span(len)?;
-        // SAFETY: `buffer` and `len` come from one slice, borrowed until the end of this call: shared on the
+        // SAFETY: `buffer` and `len` are those of one slice, borrowed until the end of this call: shared on the
         // root, where MPI reads it (MPI 3.1, section 5.4), and mutable elsewhere, where MPI writes it.
         let code = unsafe { ffi::MPI_Bcast(buffer, span.count, span.datatype, root as c_int, self.raw()) };
         checked("broadcast", code)
     }
 
     fn all_gather_parts(&self, send: &[u8], into: &mut [u8], counts: &[usize]) -> Result<()> {
-        // Every rank has the same counts, so every rank takes the same way.
+        // Every rank has the same counts, so every rank takes the same branch.
         if counts.iter().all(|&count| count == counts[0]) {
             let span = self.span(counts[0])?;
             // SAFETY: `send` has one span and `into` one span per rank, as the counts say.
@@ -231,13 +230,13 @@ impl MpiCommunicator {
         Self::new(raw, true, self.limit, Arc::clone(&self.received))
     }
 
-    /// The numbers in the world of all ranks of the group.
+    /// The world ranks of all ranks of the group.
     fn members(&self) -> &Arc<[usize]> {
         let ranks = || (0..self.size as c_int).collect::<Vec<_>>();
         self.members.get_or_init(|| process::world_ranks(self.raw(), &ranks()).into())
     }
 
-    /// Says that a message from `from` is not as long as the buffer for it.
+    /// Returns the error that a message from `from` is not as long as its buffer.
     fn length(&self, from: usize, expected: usize, sent: Option<usize>) -> Error {
         check::length(process::world_rank(self.raw(), self.rank), process::world_rank(self.raw(), from), expected, sent)
     }
@@ -261,7 +260,7 @@ impl Communicator for MpiCommunicator {
         process::check_flights()?;
         check::peer(self.size, self.rank, to)?;
         let span = self.span(data.len())?;
-        // SAFETY: MPI reads `data`, which `span` describes, and is done with it when it returns.
+        // SAFETY: MPI reads `data`, which `span` describes, and no longer uses it when the call returns.
         let code = unsafe { ffi::MPI_Send(address(data), span.count, span.datatype, to as c_int, TAG, self.raw()) };
         checked("send", code)
     }
@@ -301,7 +300,7 @@ impl Communicator for MpiCommunicator {
     }
 
     fn collective(&self, collective: CollectiveCall<'_>) -> Result<()> {
-        // Others may write into this rank's memory until all have called the fence.
+        // Other ranks may write into this rank's memory until all have called the fence.
         if !matches!(collective, CollectiveCall::Fence) {
             process::check_flights()?;
         }
@@ -311,13 +310,13 @@ impl Communicator for MpiCommunicator {
         collective.check(self.size, self.rank)?;
         let received = collective.received(self.size, self.rank);
         match collective {
-            // A rank that fails ends all processes, so there is nothing that could end the wait at a fence early.
+            // A rank that fails ends all processes, so no failure could end the wait at a fence early.
             CollectiveCall::Barrier | CollectiveCall::Fence => {
                 // SAFETY: the communicator is live.
                 checked("barrier", unsafe { ffi::MPI_Barrier(self.raw()) })?;
             }
             CollectiveCall::Broadcast(part) => self.broadcast_part(part)?,
-            // Every rank has the same counts, so every rank takes the same way.
+            // Every rank has the same counts, so every rank takes the same branch.
             CollectiveCall::AllGather { send, into, counts }
                 if into.len() > self.limit && counts.iter().any(|&count| count != counts[0]) =>
             {
@@ -325,7 +324,7 @@ impl Communicator for MpiCommunicator {
             }
             CollectiveCall::AllGather { send, into, counts } => self.all_gather_parts(send, into, counts)?,
             CollectiveCall::AllToAll { send, send_counts, into, receive_counts } => {
-                // Alltoallv has no room for long buffers, and a rank cannot know whether the others' are long. In
+                // Alltoallv cannot describe long buffers, and a rank cannot know whether the others' are long. In
                 // Alltoallw each rank describes its own as it likes, as long as the bytes agree.
                 let from = Parts::new(send_counts, self.limit)?;
                 let to = Parts::new(receive_counts, self.limit)?;
@@ -363,7 +362,7 @@ impl Communicator for MpiCommunicator {
             );
             Parts::laid_out(layouts, self.limit)
         });
-        // SAFETY: no layout leaves its slice, as has just been checked.
+        // SAFETY: no layout exceeds its slice, as has just been checked.
         unsafe { self.all_to_all_parts(data, &out?, into, &back?) }?;
         self.count(receives.iter().flatten().map(Layout::bytes).sum());
         Ok(true)
@@ -400,7 +399,7 @@ impl Drop for MpiCommunicator {
     fn drop(&mut self) {
         if self.owned && process::is_running() {
             take_back();
-            // SAFETY: the communicator is live and this was its owner. An error has nowhere to go.
+            // SAFETY: the communicator is live and this was its owner. An error cannot be reported here.
             unsafe { ffi::MPI_Comm_free(ptr::from_mut(&mut self.handle)) };
         }
     }

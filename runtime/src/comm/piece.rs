@@ -1,7 +1,7 @@
-//! Memory that messages own while they are in flight.
+//! Memory that messages in flight own.
 //!
-//! A piece is a range of bytes with one owner, as a vector is. It can be cut in two, each with an owner of its own, and joined
-//! again without a copy: a broadcast receives the segments of a tile where they belong, and what it gives back is the tile.
+//! A piece is a range of bytes with one owner, like a vector. It can be cut in two, each with an owner of its own, and joined
+//! again without a copy: a broadcast receives the segments of a tile in place, and returns the tile.
 //!
 //! ```text
 //! [ 0 1 2 3 4 5 6 7 ]   split_off(3)   [ 0 1 2 ] [ 3 4 5 6 7 ]   join   [ 0 1 2 3 4 5 6 7 ]
@@ -14,10 +14,10 @@ use std::fmt::{self, Display};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// Bytes with one owner, for messages that do not wait; a new piece is aligned for every element type.
+/// Bytes with one owner, for non-blocking messages; a new piece is aligned for every element type.
 ///
-/// What is sent is shared, as `Arc<Piece>`, so that it can go to several ranks at once and be read meanwhile; what is received
-/// into has one owner, the flight.
+/// Sent pieces are shared, as `Arc<Piece>`, so that one can be sent to several ranks at once and be read meanwhile; a piece to
+/// receive into has one owner, the flight.
 ///
 /// ```
 /// use polyshard::runtime::comm::Piece;
@@ -52,10 +52,10 @@ impl Piece {
     /// Returns a piece of `bytes` bytes for `what`, whose contents are unspecified.
     ///
     /// # Errors
-    /// If they do not fit the memory that is free.
+    /// If they do not fit the free memory.
     pub fn new(bytes: usize, what: impl Display) -> Result<Self> {
         let (mut memory, _) = Memory::new::<u8>(bytes, what, Visibility::Process)?;
-        // Its bytes stay where they are when the memory moves.
+        // The bytes do not move when the `Memory` value moves.
         let address = memory.bytes_mut()[..bytes].as_mut_ptr();
         Ok(Self { allocation: Arc::new(Allocation { address, _memory: memory }), start: 0, len: bytes })
     }
@@ -73,7 +73,7 @@ impl Piece {
     /// Keeps the first `at` bytes and returns the rest, without a copy.
     ///
     /// # Panics
-    /// If there are fewer.
+    /// If the piece is shorter than `at`.
     #[track_caller]
     #[must_use]
     pub fn split_off(&mut self, at: usize) -> Self {
@@ -86,7 +86,7 @@ impl Piece {
     /// Undoes [`split_off`](Self::split_off).
     ///
     /// # Panics
-    /// If `next` is not what follows this piece in the piece that both were cut from.
+    /// If `next` is not the part right after this piece, of the piece that both were cut from.
     #[track_caller]
     #[must_use]
     pub fn join(mut self, next: Self) -> Self {
@@ -101,7 +101,7 @@ impl Deref for Piece {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the range is inside of the allocation, whose bytes are initialised. All other pieces have other ranges: a
+        // SAFETY: the range is inside the allocation, whose bytes are initialised. All other pieces have other ranges: a
         // piece begins with all of an allocation, and `split_off` divides a range among two. So only this one reaches these
         // bytes, and it is borrowed.
         unsafe { std::slice::from_raw_parts(self.allocation.address.add(self.start), self.len) }

@@ -1,28 +1,28 @@
-//! What a rank counts of what it receives.
+//! Counts of the data that a rank receives.
 
 use std::sync::{Mutex, PoisonError};
 
-/// What a rank has received from other ranks, by how it came.
+/// Data received from other ranks, by messages and in place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Received {
-    /// Messages and collectives that have brought it bytes.
+    /// Messages and collectives from which it received bytes.
     pub messages: u64,
     /// The bytes of these.
     pub bytes_by_messages: u64,
-    /// How often it has read in the memory of other ranks, or these have written into its memory, in place of a message.
+    /// How often it has read from the memory of other ranks, or they have written into its memory, instead of a message.
     pub in_place: u64,
-    /// The bytes that came so.
+    /// The bytes of these reads and writes.
     pub bytes_in_place: u64,
 }
 
 impl Received {
-    /// Returns all bytes, however they came.
+    /// Returns all bytes, by messages and in place.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes_by_messages + self.bytes_in_place
     }
 
-    /// Returns what has come since it was `before`.
+    /// Returns the difference from an earlier count, `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
@@ -34,7 +34,7 @@ impl Received {
     }
 }
 
-/// What the groups of one rank count together, on its thread and on its progress thread.
+/// The count shared by all groups of one rank, on its thread and on its progress thread.
 #[derive(Debug, Default)]
 pub(super) struct Counter(Mutex<Received>);
 
@@ -43,14 +43,14 @@ impl Counter {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts what a message or a collective has brought.
+    /// Counts the bytes of a message or a collective.
     pub(super) fn message(&self, bytes: usize) {
         let mut received = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         received.messages += u64::from(bytes > 0);
         received.bytes_by_messages += bytes as u64;
     }
 
-    /// Counts what has come in place of a message.
+    /// Counts bytes read or written in place of a message.
     pub(super) fn in_place(&self, bytes: usize) {
         let mut received = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         received.in_place += u64::from(bytes > 0);

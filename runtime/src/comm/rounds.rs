@@ -1,18 +1,17 @@
-//! Collectives as rounds: which segment a rank receives from whom and sends to whom, in which order.
+//! Collectives as rounds: which segments a rank receives and sends in each round, and its peers.
 //!
 //! [`Rounds`] are data, made by functions of sizes and ranks alone, so that a collective can be tested without running it: the
-//! tests replay the rounds of all ranks on values. One small machine, [`Running`], runs them over messages that do not wait.
+//! tests replay the rounds of all ranks on values. One small state machine, [`Running`], runs them over non-blocking messages.
 //!
 //! | file | holds |
 //! | --- | --- |
 //! | `chain` | broadcasts and reductions from neighbour to neighbour, also by two chains at once, and sums in order |
-//! | `circulant` | broadcasts in the fewest rounds |
-//! | `links` | which ranks send to which, to connect them before |
+//! | `circulant` | broadcasts in the minimum number of rounds |
+//! | `links` | which ranks send to which, to connect them in advance |
 //! | `ring` | all-gather and reduce-scatter, in both directions |
-//! | `running` | the machine |
+//! | `running` | the state machine |
 //!
-//! Segments are ranges of one buffer. Whatever the rounds, a rank's segment is where it belongs when it has come, and is sent on from
-//! there.
+//! Segments are ranges of one buffer. In every algorithm, a rank receives a segment in its final place, and forwards it from there.
 
 mod chain;
 mod circulant;
@@ -30,8 +29,8 @@ use std::ops::Range;
 
 /// One rank's part in a collective, as a list of rounds.
 ///
-/// In a round, the rank first sends what it holds and then receives; it comes to the next round when it has received. It need not
-/// wait for what it sends.
+/// In a round, the rank first sends segments that it holds and then receives; the next round begins when it has received. It need
+/// not wait until its sends are done.
 ///
 /// ```
 /// use polyshard::runtime::comm::{Communicator, Piece, Rounds};
@@ -54,37 +53,37 @@ use std::ops::Range;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rounds {
-    /// Where each segment begins, and where the last ends, in bytes.
+    /// The start of each segment, and the end of the last, in bytes.
     bounds: Vec<usize>,
     rounds: Vec<Round>,
 }
 
-/// What a rank does in one round.
+/// One round of one rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Round {
     /// The rank to send to, and the segments, which the rank holds before the round.
     pub send: Option<(usize, Range<usize>)>,
-    /// What to receive.
+    /// The receive of the round, if any.
     pub receive: Option<Receive>,
 }
 
-/// What a rank receives in a round.
+/// One receive of a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receive {
-    /// The rank that sends it.
+    /// The rank that sends.
     pub from: usize,
     /// The segments.
     pub segments: Range<usize>,
-    /// What becomes of them.
+    /// How they are combined with the rank's own.
     pub arrival: Arrival,
 }
 
-/// What a received segment does to the one that the rank has.
+/// How a received segment is combined with the one that the rank has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// It takes its place.
+    /// It replaces it.
     Replace,
-    /// It is combined with it, element by element. The operations of reductions give the same bits whichever operand is first,
+    /// The two are combined, element by element. The operations of reductions give the same bits in either order of operands,
     /// so a sum that passes ranks in order is a sum in that order.
     Combine,
 }
@@ -105,7 +104,7 @@ impl Rounds {
     /// ```
     ///
     /// # Panics
-    /// If there are to be none.
+    /// If `count` is 0.
     #[track_caller]
     #[must_use]
     pub fn segments(bytes: usize, count: usize, unit: usize) -> Vec<usize> {
@@ -119,16 +118,16 @@ impl Rounds {
         &self.rounds
     }
 
-    /// Returns the bytes of a segment.
+    /// Returns the byte range of a segment.
     #[must_use]
     pub fn segment(&self, nth: usize) -> Range<usize> {
         self.bounds[nth]..self.bounds[nth + 1]
     }
 
-    /// Returns these rounds and then others on the same segments: they begin, segment by segment, as soon as these allow.
+    /// Returns these rounds followed by others on the same segments: they begin, segment by segment, as soon as these allow.
     ///
     /// # Panics
-    /// If the segments are others.
+    /// If the segments differ.
     #[track_caller]
     #[must_use]
     pub fn then(mut self, next: Self) -> Self {

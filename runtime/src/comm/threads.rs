@@ -1,14 +1,14 @@
 //! The communicator whose ranks are threads of one process.
 //!
-//! All ranks share one locked state ([`state`]), so what each of them waits for is known exactly, and a
-//! deadlock is found the moment the last rank blocks or ends, not by a timeout. In a collective
-//! ([`arrivals`]) each rank brings its call and its data, the last to arrive compares the calls, and then
-//! all take what they need from what the others brought. Reductions combine in rank order, so results do
-//! not depend on timing. Long messages are read where their sender has them, which waits for that
-//! ([`rendezvous`]); short ones are copied when they are sent, and again when they are received. No data are copied
-//! under the lock. Messages that do not wait are copied by whoever posts the second side of one ([`flights`]).
+//! All ranks share one locked state ([`state`]), so the wait of each of them is known exactly, and a deadlock is
+//! found the moment the last rank blocks or ends, not by a timeout. In a collective ([`arrivals`]) each rank
+//! contributes its call and its data, the last to arrive compares the calls, and then all read the data that they
+//! need from the others' contributions. Reductions combine in rank order, so results do not depend on timing. Long
+//! messages are read directly from the sender's buffer while the sender waits ([`rendezvous`]); short ones are
+//! copied when they are sent, and again when they are received. No data are copied under the lock. Non-blocking
+//! messages are copied by the rank that posts the second side ([`flights`]).
 //!
-//! Messages name ranks by their numbers in the world, also for groups that were split off.
+//! Error messages name ranks by their world ranks, also for groups that were split off.
 //! Tests: `runtime/tests/it/comm_threads.rs`.
 
 mod arrivals;
@@ -49,13 +49,13 @@ pub(crate) struct ThreadComm {
 }
 
 impl ThreadComm {
-    /// Returns the group of all ranks of `shared`, seen from `rank`. Once per rank, on the rank's thread.
+    /// Returns the group of all ranks of `shared`, seen from `rank`. Call it once per rank, on the rank's thread.
     pub(crate) fn world(shared: Arc<Shared>, rank: usize) -> Self {
         let members = (0..shared.size()).collect();
         Self { shared, group: GroupId::WORLD, members, rank, received: Arc::default() }
     }
 
-    /// Returns this rank's number in the world.
+    /// Returns this rank's world rank.
     fn this(&self) -> usize {
         self.members[self.rank]
     }
@@ -69,14 +69,14 @@ impl ThreadComm {
         self.shared.meet(self.group, self.rank, self.this(), call, data)
     }
 
-    /// As [`meet`](Self::meet), with data that the others read where they are if they are long.
+    /// As [`meet`](Self::meet), with data that the others read in place if they are long.
     fn meet_in_place(&self, call: Call<'static>, data: &[u8], read: impl FnOnce(&Contributions)) -> Result<()> {
         self.shared.meet_in_place(self.group, [self.rank, self.this()], call, data, read)
     }
 
-    /// Combines the data that all ranks bring to a reduction; returns the result, in chunks.
+    /// Combines the data that all ranks contribute to a reduction; returns the result, in chunks.
     ///
-    /// The ranks share the work: each starts at a chunk of its own, and finds the others' done.
+    /// The ranks share the work: each starts at a different chunk, and skips those that others have done.
     fn combined(&self, call: Call<'static>, data: &[u8], dtype: DType, op: ReduceOp) -> Result<Arc<[Chunk]>> {
         let mut result: Arc<[Chunk]> = Arc::default();
         self.meet_in_place(call, data, |contributions| {
@@ -124,7 +124,7 @@ impl ThreadComm {
         })
     }
 
-    /// Puts the ranks' contributions, from byte `start` of each, together into `into`, in rank order.
+    /// Combines the ranks' contributions, from byte `start` of each, into `into`, in rank order.
     fn combine(contributions: &Contributions, start: usize, into: &mut [u8], dtype: DType, op: ReduceOp) {
         let range = start..start + into.len();
         let mut parts = contributions.data.iter().map(|data| &data[range.clone()]);
@@ -166,7 +166,7 @@ impl Communicator for ThreadComm {
         check::exchange(self.size(), self.rank, sends, receives)?;
         let others = sends.iter().filter(|send| send.0 != self.rank);
         let messages = others.map(|&(to, data)| (self.members[to], data));
-        // Messages are on their way before any is waited for, so the receives may wait one after the other.
+        // All messages are sent before the rank waits for any, so the receives may wait one after the other.
         self.shared.send_in_place(self.group, self.this(), messages, || {
             let mut others = receives.iter_mut().filter(|receive| receive.0 != self.rank);
             others.try_for_each(|(from, into)| self.take(*from, into))
@@ -191,7 +191,7 @@ impl Communicator for ThreadComm {
     }
 
     fn collective(&self, collective: CollectiveCall<'_>) -> Result<()> {
-        // Others may write into this rank's memory until all have called the fence.
+        // Other ranks may write into this rank's memory until all have called the fence.
         if !matches!(collective, CollectiveCall::Fence) {
             self.check()?;
         }
@@ -210,7 +210,7 @@ impl Communicator for ThreadComm {
         };
         let call = collective.call(rank, &|rank| self.members[rank], |counts| counts.to_vec().into());
         match collective {
-            // A root that is alone need not copy for anyone.
+            // A root without other ranks need not publish its data.
             CollectiveCall::Broadcast(Broadcast::Send(data)) => {
                 self.meet_in_place(call, if size == 1 { &[] } else { data }, |_| {})?;
             }
@@ -289,7 +289,7 @@ impl Communicator for ThreadComm {
     }
 }
 
-/// Copies the chunks of a result to where it is wanted.
+/// Copies the chunks of a result into `into`.
 fn put_together(chunks: &[Chunk], into: &mut [u8]) {
     for (chunk, into) in chunks.iter().zip(into.chunks_mut(CHUNK)) {
         into.copy_from_slice(chunk.get().expect("all ranks have combined; this is a bug in polyshard"));

@@ -1,31 +1,31 @@
 //! Sentences about ranks: which of them do what.
 //!
-//! Ranks that do the same are named together, so that what hundreds of ranks do is one line.
+//! Ranks that do the same are named together, so that the state of hundreds of ranks fits on one line.
 
 use polyshard_layout::counted;
 
-/// What a rank does while others wait.
+/// The state of a rank while others wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
-    /// It is in none of our calls.
+    /// It is not in any of our calls.
     Runs,
-    /// Its part of the program has come to its end.
+    /// Its part of the program has ended.
     Ended,
-    /// Its process has come to its end, in the middle of the program.
+    /// Its process has ended, in the middle of the program.
     #[cfg(feature = "mpi")]
     Left,
     /// It waits: `in barrier`, `to receive 8 bytes from rank 2`.
     Waits(String),
-    /// It is in none of our calls, and what it waited for last has come.
+    /// It is not in any of our calls, and its last wait is over.
     #[cfg(feature = "mpi")]
     RunsAfter(String),
-    /// It does not say.
+    /// It does not answer.
     #[cfg(feature = "mpi")]
     Silent,
 }
 
 impl Operation {
-    /// Says so, for one rank and for several.
+    /// Returns the clause for one rank and for several.
     pub(super) fn clause(&self) -> [String; 2] {
         match self {
             Self::Runs => ["runs".into(), "run".into()],
@@ -41,23 +41,23 @@ impl Operation {
     }
 }
 
-/// Says that nobody can go on; `operation` has for each rank its number and what it does.
+/// Returns the message of a deadlock; `operation` has for each rank its number and its state.
 pub(super) fn deadlock(operation: impl IntoIterator<Item = (usize, Operation)>) -> String {
     format!("the ranks wait for each other: {}", progress(operation))
 }
 
-/// Says where each rank is.
+/// Returns a sentence with the state of each rank.
 pub(super) fn progress(operation: impl IntoIterator<Item = (usize, Operation)>) -> String {
     sentence(operation.into_iter().map(|(rank, operation)| (rank, operation.clause())), "; ")
 }
 
-/// Says where a rank waits that makes `call` with `members`, of a world of `world` ranks.
+/// Describes the wait of a rank that makes `call` with `members`, of a world of `world` ranks.
 pub(super) fn within(call: &str, members: &[usize], world: usize) -> String {
     if members.len() == world { format!("in {call}") } else { format!("in {call} with {}", name(members)) }
 }
 
-/// Says what a rank waits for that waits for messages: the ranks that it receives from and those that it sends to, and the bytes
-/// of each; there may be more of them.
+/// Describes the wait of a rank for messages: the ranks that it receives from and sends to, and the bytes of each; `more` if
+/// the list is incomplete.
 pub(super) fn messages(peers: [Vec<usize>; 2], bytes: [usize; 2], more: bool) -> String {
     let others = if more { " and others" } else { "" };
     let clauses = peers.into_iter().zip(bytes).zip(["to receive", "to send"].into_iter().zip(["from", "to"]));
@@ -70,14 +70,14 @@ pub(super) fn messages(peers: [Vec<usize>; 2], bytes: [usize; 2], more: bool) ->
     clauses.collect::<Vec<_>>().join(" and ")
 }
 
-/// Says a number of bytes.
+/// Formats a number of bytes.
 pub(super) fn amount(bytes: usize) -> String {
     counted(bytes, "byte")
 }
 
-/// Joins what ranks do into one sentence, equal parts once: `rank 0 calls X, ranks 1 and 2 call Y`.
+/// Joins the ranks' clauses into one sentence, equal clauses once: `rank 0 calls X, ranks 1 and 2 call Y`.
 ///
-/// `clauses` has for each rank its number and what it does, for one rank and for several.
+/// `clauses` has for each rank its number and its clause, for one rank and for several.
 pub(crate) fn sentence(clauses: impl IntoIterator<Item = (usize, [String; 2])>, separator: &str) -> String {
     let mut parts: Vec<([String; 2], Vec<usize>)> = Vec::new();
     for (rank, does) in clauses {

@@ -1,6 +1,6 @@
-//! A machine that was not measured: its ranks are counted, its figures are typical of processors that have its instructions.
+//! A machine that was not measured: its ranks are counted, its figures are typical of processors with its instructions.
 //!
-//! Good enough to tell microseconds from seconds, and to choose where a measurement would take longer than what is to be computed.
+//! Good enough to distinguish microseconds from seconds, and to choose when a measurement would take longer than the computation.
 
 use super::{Topology, probe};
 use crate::leaf::Vectors;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// Operations per second of one core in products of matrices and in nests, in the order of [`DType::NATIVE`].
 type Rates = [[f64; 4]; 2];
 
-/// What cores do with these vectors.
+/// Rates of cores with these vectors.
 fn rates(vectors: Vectors) -> Rates {
     match vectors {
         Vectors::Avx512 => [[1.1e11, 5.5e10, 2e10, 6e9], [8e9, 4e9, 8e9, 3e9]],
@@ -21,12 +21,12 @@ fn rates(vectors: Vectors) -> Rates {
     }
 }
 
-/// Returns the machine that ranks of this kind are there, as far as it can be known without measuring.
+/// Returns the machine that the ranks form, as far as it can be known without measuring.
 ///
 /// # Errors
-/// Never but for a mistake of ours.
+/// Only through a bug in polyshard.
 pub(super) fn machine(world: &World, topology: &Topology) -> Result<Machine> {
-    // Bytes per second and seconds, between nodes on an ordinary network and inside of one.
+    // Bytes per second and seconds, between nodes on an ordinary network and inside a node.
     let link = |level: &str| match (level, world.backend()) {
         ("node", _) => (1.25e9, 2e-5),
         (_, Backend::Mpi) => (4e9, 2e-6),
@@ -37,7 +37,7 @@ pub(super) fn machine(world: &World, topology: &Topology) -> Result<Machine> {
         let shared_ports = (name == "node").then_some(1);
         Level { shared_ports, ..Level::new(name, count, Interconnect::Switch, bandwidth, latency) }
     };
-    // Ranks that share a core have a part of it each.
+    // Ranks that share a core have a part of its rate each.
     let part = (topology.cores as f64 / topology.ranks_per_node as f64).min(1.0);
     let [flops, nests] = rates(Vectors::in_use()).map(|rates| {
         let of_type = DType::NATIVE.iter().zip(rates).map(|(dtype, rate)| (dtype.name().to_owned(), part * rate));
@@ -56,7 +56,7 @@ pub(super) fn machine(world: &World, topology: &Topology) -> Result<Machine> {
     probe::of_ranks(machine, topology)
 }
 
-/// Returns the device with the figures that there was no time to measure: as those of the device that is `assumed`, and of types that were
+/// Returns the device, completed where time was too short to measure: with figures of the `assumed` device, and for types that were
 /// not measured in proportion to one that was.
 pub(super) fn completed(measured: Device, assumed: &Device) -> Device {
     let is_known = |figure: &f64| figure.is_finite() && *figure > 0.0;

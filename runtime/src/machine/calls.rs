@@ -1,6 +1,6 @@
 //! The calls that are measured: messages between neighbours and the collectives of a program, on buffers of their own.
 //!
-//! Sizes are those of the larger side of a rank, so that a row of sizes takes the same memory for every call:
+//! A size is that of a rank's larger buffer, so that one list of sizes takes the same memory for every call:
 //!
 //! ```text
 //! of n ranks, size b                          before    after
@@ -8,12 +8,12 @@
 //! all-gather                                  b / n     b
 //! reduce-scatter                              b         b / n
 //! all-reduce, all-to-all, reduce, broadcast   b         b
-//! exchange                                    b         b        every rank sends a piece to each other one, by messages as halos are sent
+//! exchange                                    b         b        every rank sends a piece to each other rank, by messages as for halos
 //! permute                                     b         b        every rank of a group sends to the next
 //! ```
 //!
-//! The root of a reduction or broadcast is another rank in each call: a root that only sends would be calls ahead of
-//! those that receive, and the time of many calls would say nothing of one.
+//! Each call has another rank as the root of its reduction or broadcast: a root that only sends would run calls
+//! ahead of the receivers, and the time of many calls would not show that of one.
 
 use super::clock::{Clock, Timed};
 use crate::comm::{Broadcast, Combining, Communicator};
@@ -33,8 +33,8 @@ pub(super) struct Buffers {
 impl Buffers {
     /// Returns buffers for sizes up to `bytes` bytes.
     pub(super) fn new(bytes: usize) -> Self {
-        // Written once: pages that were never written all share one, which is always in the cache. Sums of sums
-        // soon are infinite, which takes no longer.
+        // Written once: pages that were never written all share one, which is always in the cache. Repeated
+        // sums soon become infinite, which takes no longer.
         let filled = |first: usize| (0..bytes.div_ceil(ELEMENT)).map(|i| ((first + i) % 1009) as f32).collect();
         Self { send: filled(1), into: filled(2) }
     }
@@ -48,7 +48,7 @@ impl Buffers {
     }
 
     /// Returns the time of a collective of size `bytes`, whole elements for each rank, in the group `comm` and in
-    /// all others that the ranks of the clock are in, at once. Collective over the clock.
+    /// all other groups of the clock's ranks, at once. Collective over the clock.
     pub(super) fn collective(
         &mut self,
         clock: &Clock<'_>,
@@ -85,7 +85,7 @@ impl Buffers {
                 let (rank, ranks) = (comm.rank(), comm.size());
                 comm.exchange(&[((rank + 1) % ranks, &*send)], &mut [((rank + ranks - 1) % ranks, &mut *into)])
             }
-            // Nothing moves.
+            // No data move.
             Collective::Slice => Ok(()),
         })
     }

@@ -1,47 +1,47 @@
-//! Timing what all ranks do together.
+//! Timing of operations that all ranks execute together.
 //!
-//! A time goes from when the first rank begins to when the last one is done, in the fastest of several rounds: on a
+//! A time runs from the start of the first rank to the end of the last one, in the fastest of several rounds: on a
 //! machine with other work, noise only adds, but ranks that share a core wait for each other, and that counts. While the
-//! two fastest rounds differ, more are added. A round makes as many calls as fill its time, so that short calls are not
-//! those of the clock, nor of the barriers around them. All ranks count the same calls, since collectives must be called
-//! alike, and all get the same seconds.
+//! two fastest rounds differ, more are added. A round makes as many calls as fill its time, so that the clock and the
+//! barriers around the calls do not dominate the time of short ones. All ranks make the same calls, since collectives
+//! must match, and all get the same seconds.
 
 use crate::Result;
 use crate::comm::{Communicator, exchange_words};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// The most calls of one round, whatever its time.
+/// Maximum number of calls of one round, whatever its time.
 const CALLS: f64 = 10_000.0;
-/// The time of a round of what does not go on evenly: ranks that share a core take turns of some milliseconds, and what a port has not sent while it
-/// was idle, it may send at once.
+/// The round's time for operations whose speed varies: ranks that share a core alternate in time slices of some milliseconds, and a port
+/// may send at once the data that it could have sent while idle.
 const LONG: Duration = Duration::from_millis(64);
-/// Two rounds that differ by less, as a part of the faster, are taken for equal.
+/// Two rounds that differ by less, as a part of the faster, count as equal.
 const EQUAL: f64 = 0.1;
 
-/// What is known of all that was timed, the same on all ranks.
+/// The state of all timings, the same on all ranks.
 pub(super) struct Watch {
-    /// When nothing more is to be timed.
+    /// When timing must stop.
     until: Option<Instant>,
     over: Cell<bool>,
-    /// Seconds that ranks computed, and those of them for which the slowest waited for a core.
+    /// Seconds that ranks computed, and the part of them for which the slowest waited for a core.
     computed: Cell<[f64; 2]>,
 }
 
 impl Watch {
-    /// From now on, for as long as is said.
+    /// Starts now, and ends after `limit`, if given.
     pub(super) fn new(limit: Option<Duration>) -> Self {
         Self { until: limit.map(|limit| Instant::now() + limit), over: Cell::new(false), computed: Cell::default() }
     }
 
-    /// The part of the time of what ranks computed for which the slowest of them waited for a core, which other work had.
+    /// The part of the computing time for which the slowest rank waited for a core that was busy with other work.
     pub(super) fn waiting(&self) -> f64 {
         let [seconds, waited] = self.computed.get();
         if seconds > 0.0 { waited / seconds } else { 0.0 }
     }
 }
 
-/// The time that this thread has had on a core; none where the system does not say.
+/// The time that this thread has run on a core; none if the system does not report it.
 #[cfg(unix)]
 fn on_core() -> Option<Duration> {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
@@ -58,18 +58,18 @@ fn on_core() -> Option<Duration> {
 pub(super) struct Clock<'a> {
     /// The group.
     pub(super) comm: &'a dyn Communicator,
-    /// The time that the calls of one round fill, if more than one fits: the shorter, the likelier is a round that
-    /// nobody disturbs.
+    /// The time that the calls of one round fill, if more than one fits: the shorter it is, the likelier is a
+    /// round without disturbance.
     pub(super) round: Duration,
-    /// The fewest rounds, of which the fastest counts.
+    /// Minimum number of rounds, of which the fastest counts.
     pub(super) rounds: usize,
     /// The time that more rounds may take.
     pub(super) budget: Duration,
-    /// The most rounds that are added beyond the budget while the two fastest differ.
+    /// Maximum number of rounds added beyond the budget while the two fastest differ.
     pub(super) extra: usize,
-    /// What is known of all timings.
+    /// The state of all timings.
     pub(super) watch: &'a Watch,
-    /// Whether calls wait for no other rank, so that a rank that does not run has lost its core to other work.
+    /// Whether calls wait for no other rank, so that a rank that is not running has lost its core to other work.
     pub(super) computes: bool,
 }
 
@@ -83,7 +83,7 @@ pub(super) struct Timed {
 }
 
 impl Timed {
-    /// A call that was not timed yet: every other time is faster.
+    /// The time of a call before it is timed: every other time is faster.
     pub(super) const NEVER: Self = Self { seconds: f64::INFINITY, median: f64::INFINITY };
 
     /// Returns the time after another pass: the fastest round of all, and the median of the quietest pass.
@@ -93,39 +93,40 @@ impl Timed {
 }
 
 impl Clock<'_> {
-    /// The clock whose rounds are long enough for what does not go on evenly.
+    /// The clock with rounds long enough for operations whose speed varies.
     pub(super) fn longer(&self) -> Self {
         Self { round: self.round.max(LONG), ..*self }
     }
 
-    /// The clock of twice as many rounds, for times of which a small difference tells.
+    /// The clock with twice as many rounds, for times whose small differences matter.
     pub(super) fn closer(&self) -> Self {
         Self { rounds: 2 * self.rounds, ..*self }
     }
 
-    /// Whether the time that all timings may take is over, which all ranks know alike.
+    /// Whether the time limit of all timings has passed; the same on all ranks.
     pub(super) fn is_over(&self) -> bool {
         self.watch.over.get()
     }
 
-    /// As [`time`](Self::time), of a call that waits for no other rank.
+    /// As [`time`](Self::time), for a call that waits for no other rank.
     pub(super) fn compute(&self, call: impl FnMut() -> Result<()>) -> Result<Timed> {
         Self { computes: true, ..*self }.time(call)
     }
 
-    /// Returns the time that one call takes, more than 0 and the same on all ranks; [`NEVER`](Timed::NEVER) if the time is over. Collective.
+    /// Returns the time of one call, more than 0 and the same on all ranks; [`NEVER`](Timed::NEVER) if the time limit has passed.
+    /// Collective.
     ///
     /// # Errors
-    /// The first of the calls, and as for [`Communicator::barrier`].
+    /// The first error of a call, and as for [`Communicator::barrier`].
     pub(super) fn time(&self, mut call: impl FnMut() -> Result<()>) -> Result<Timed> {
         if self.is_over() {
             return Ok(Timed::NEVER);
         }
-        // The first call pays for buffers, pages and connections, and is not counted.
+        // The first call includes the cost of buffers, pages and connections, and is not counted.
         let first = self.calls(1, &mut call)?;
         let calls = (self.round.as_secs_f64() / first).clamp(1.0, CALLS) as usize;
         let (mut rounds, mut spent, mut extra) = (Vec::new(), 0.0, 0);
-        // All ranks know the same times, so they end alike.
+        // All ranks know the same times, so they stop at the same round.
         loop {
             if rounds.len() >= self.rounds.max(1) && spent >= self.budget.as_secs_f64() {
                 if extra == self.extra || settled(&rounds) {
@@ -167,12 +168,12 @@ impl Clock<'_> {
             let [all, of_it] = self.watch.computed.get();
             self.watch.computed.set([all + longest, of_it + waited]);
         }
-        // No clock ticks finer than this.
+        // No clock has a finer resolution.
         Ok(longest.max(1e-9) / calls as f64)
     }
 }
 
-/// Whether the two fastest rounds are equal; `rounds` ascend.
+/// Whether the two fastest rounds are equal; `rounds` is ascending.
 fn settled(rounds: &[f64]) -> bool {
     matches!(rounds, [first, second, ..] if second - first <= EQUAL * first)
 }
@@ -221,7 +222,7 @@ mod tests {
                 computes: false,
             };
             let calls = Cell::new(0usize);
-            // A collective: on threads it is an error if the ranks do not call it alike.
+            // A collective: on threads it is an error if the ranks' calls differ.
             let timed = clock.time(|| {
                 calls.set(calls.get() + 1);
                 world.comm().barrier()

@@ -1,9 +1,9 @@
-//! Measuring a machine, so that it predicts what was measured.
+//! Measuring a machine so that it predicts its measurements.
 //!
-//! Messages between neighbours give each link's latency and bandwidth. What a collective takes beside its messages
-//! (copies, arithmetic, protocols, cores that ranks share, caches) is kept as factors by operation, ranks of a group
-//! and size, the machine's profiles. A machine so made predicts its own measurements without an error, which says
-//! nothing; so each is predicted by a machine that has not seen it, from the other sizes.
+//! Messages between neighbours give each link's latency and bandwidth. The overhead of a collective beyond its
+//! messages (copies, arithmetic, protocols, cores that ranks share, caches) is stored as factors by operation, group
+//! size and message size, the machine's profiles. A machine made in this way predicts its own measurements without
+//! error, which proves nothing; so each is predicted by a machine that is fitted to the other sizes only.
 
 use super::calls::{Buffers, ELEMENT};
 use super::clock::{Clock, Timed, Watch};
@@ -21,8 +21,8 @@ use polyshard_machine::{
 };
 use std::time::Duration;
 
-/// The most rounds that are added while the two fastest of a link or device differ. Collectives, which are many, are
-/// timed in several passes instead.
+/// Maximum number of rounds that are added while the two fastest of a link or device differ. Collectives, which are
+/// many, are timed in several passes instead.
 const EXTRA: usize = 8;
 
 /// The collectives that are measured.
@@ -37,23 +37,23 @@ const OPERATIONS: [Collective; 8] = [
     Collective::Permute,
 ];
 
-/// What is measured, and how thoroughly.
+/// The measurements to make, and how thoroughly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeasureOptions {
-    /// Sizes in bytes: of a message, and of the larger of what a rank has before and after a collective. Rounded
-    /// down to whole elements of 4 bytes for each rank.
+    /// Sizes in bytes: of a message, and of a rank's larger buffer before or after a collective. Rounded down to
+    /// whole elements of 4 bytes for each rank.
     pub sizes: Vec<usize>,
-    /// How often everything is gone through, the fastest time counts: what disturbs one pass may spare the next.
+    /// The number of passes over all measurements; the fastest time counts, since a disturbance of one pass may spare the next.
     pub passes: usize,
     /// The time that the calls of one timing fill, if more than one fits.
     pub round: Duration,
-    /// How often each is timed in one pass, at the least.
+    /// Minimum number of timings of each call in one pass.
     pub rounds: usize,
-    /// The time that timing each more often may take, in one pass.
+    /// The time for further timings of each call, in one pass.
     pub budget: Duration,
-    /// Rows of the matrices whose products are timed.
+    /// Rows of the matrices in timed products.
     pub rows: usize,
-    /// Bytes of the copy by which the memory is timed.
+    /// Bytes of the copy that measures the memory.
     pub copy: usize,
 }
 
@@ -66,11 +66,11 @@ impl Default for MeasureOptions {
     }
 }
 
-/// Measures the machine that the ranks of `world` are. Collective, and the same on all ranks.
+/// Measures the machine that the ranks of `world` form. Collective, and the same on all ranks.
 ///
-/// Every figure is taken while all ranks do the same at once; collectives are timed in groups of all ranks, and of as
-/// many neighbours as divide them. Two buffers of the largest size are allocated on each
-/// rank, and the library takes as much again.
+/// Every figure is taken while all ranks do the same at once; collectives are timed in groups of all ranks, and of
+/// each number of neighbours that divides them. Two buffers of the largest size are allocated on each rank, and the
+/// library takes as much again.
 ///
 /// ```
 /// use polyshard::runtime::machine::{MeasureOptions, measure};
@@ -83,13 +83,13 @@ impl Default for MeasureOptions {
 /// ```
 ///
 /// # Errors
-/// [`DetectError`] if there are fewer than two ranks or sizes, a size has not one element for each rank, or the buffers
-/// do not fit the memory; otherwise as for [`detect`](super::detect()).
+/// [`DetectError`] if there are fewer than two ranks or sizes, a size does not have one element for each rank, or the
+/// buffers do not fit the memory; otherwise as for [`detect`](super::detect()).
 pub fn measure(world: &World, options: &MeasureOptions) -> Result<Measured> {
     measure_with(world, options, |_| ())
 }
 
-/// As [`measure`], and tells each step before it is taken, on every rank.
+/// As [`measure`], and calls `progress` before each step, on every rank.
 ///
 /// # Errors
 /// As for [`measure`].
@@ -133,7 +133,7 @@ pub fn measure_with(world: &World, options: &MeasureOptions, mut progress: impl 
     Ok(Measured { machine, topology, points, noise })
 }
 
-/// Times all operations at all sizes in groups of neighbours as large as `group`, which is this rank's.
+/// Times all operations at all sizes in groups of neighbours as large as `group`, which is this rank's group.
 fn take(
     clock: &Clock<'_>,
     group: &dyn Communicator,
@@ -163,7 +163,7 @@ fn take(
     Ok((taken, times))
 }
 
-/// What was taken, with predictions.
+/// The measurements, with predictions.
 fn judged(links: &Machine, sizes: &[usize], taken: &[Measurement]) -> Result<Vec<Point>, MachineError> {
     let predicted = leave_one_out(links, taken)?;
     let point = |((measured, predicted), &bytes): ((&Measurement, f64), &usize)| {
@@ -175,7 +175,7 @@ fn judged(links: &Machine, sizes: &[usize], taken: &[Measurement]) -> Result<Vec
     taken.iter().zip(predicted).zip(sizes.iter().cycle()).map(point).collect()
 }
 
-/// The messages of one level, each predicted by the fit of the others.
+/// The messages of one level, each predicted by a fit to the others.
 fn messages(link: &probe::LinkTimes, ranks: usize) -> Result<Vec<Point>, MachineError> {
     let times = link.of_port();
     let fit = fit_link(&times)?;

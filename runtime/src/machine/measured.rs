@@ -1,7 +1,7 @@
-//! What was measured, what was predicted for it, and how far apart the two are.
+//! Measurements, their predictions, and the errors of these.
 //!
-//! Errors are parts of the measured time, and medians of them: sizes span many powers of ten, and a few of them lie
-//! where a library changes its protocol, which no other size foretells.
+//! Errors are relative to the measured time, and summarised by medians: sizes span many powers of ten, and a few of
+//! them lie where a library changes its protocol, which no other size predicts.
 
 use super::noise::Noise;
 use super::topology::Topology;
@@ -10,7 +10,7 @@ use polyshard_machine::{Collective, Machine};
 use serde::{Serialize, Serializer};
 use std::fmt;
 
-/// What was timed.
+/// A timed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MeasuredCall {
     /// Messages between neighbours of the level of this name, all ranks at once (MPI 3.1, section 3.10).
@@ -34,12 +34,12 @@ impl Serialize for MeasuredCall {
     }
 }
 
-/// One measurement, and what was predicted for it.
+/// One measurement and its predictions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Point {
-    /// What was timed.
+    /// The timed call.
     pub call: MeasuredCall,
-    /// The ranks of a group. If there are more in the world, all groups of this many neighbours did it at once.
+    /// The ranks of a group. If the world has more, all groups of this many neighbours made the call at once.
     pub ranks: usize,
     /// The size in bytes, as in [`MeasureOptions::sizes`](super::MeasureOptions::sizes).
     pub bytes: usize,
@@ -47,18 +47,18 @@ pub struct Point {
     pub seconds: f64,
     /// The seconds that latencies and bandwidths alone predict.
     pub links: f64,
-    /// The seconds that are predicted by a machine which has not seen this measurement.
+    /// The seconds predicted by a machine that was not fitted to this measurement.
     pub predicted: f64,
 }
 
 impl Point {
-    /// Returns how far off the prediction is, as a part of the measured seconds, never negative.
+    /// Returns the error of the prediction, as a part of the measured seconds, never negative.
     #[must_use]
     pub fn error(&self) -> f64 {
         (self.predicted / self.seconds - 1.0).abs()
     }
 
-    /// Returns how far off the links' prediction is, as [`error`](Self::error).
+    /// Returns the error of the links' prediction, as [`error`](Self::error).
     #[must_use]
     pub fn links_error(&self) -> f64 {
         (self.links / self.seconds - 1.0).abs()
@@ -68,7 +68,7 @@ impl Point {
 /// Median errors of the predictions of one call, or of several.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// What was predicted.
+    /// The predicted call.
     pub call: String,
     /// The ranks of a group.
     pub ranks: usize,
@@ -80,21 +80,21 @@ pub struct Row {
     pub predicted: f64,
 }
 
-/// A machine, and the measurements that it comes from.
+/// A machine, and the measurements that it was fitted to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measured {
     /// The machine, with profiles of all collectives in groups of each number of ranks that divides its own.
     pub machine: Machine,
-    /// Where its ranks are.
+    /// The nodes and ranks.
     pub topology: Topology,
-    /// What was measured, in the order of calls, groups and sizes.
+    /// The measurements, in the order of calls, groups and sizes.
     pub points: Vec<Point>,
-    /// What disturbed them.
+    /// Disturbance by other work.
     pub noise: Noise,
 }
 
 impl Measured {
-    /// Returns the median errors by call and ranks of a group, and last those of all collectives of as many ranks.
+    /// Returns the median errors by call and group size, and last those of all collectives of each group size.
     #[must_use]
     pub fn errors(&self) -> Vec<Row> {
         let row = |call: String, points: &[&Point]| {
@@ -107,7 +107,7 @@ impl Measured {
         let mut rows: Vec<Row> = same.map(|of| row(of[0].call.to_string(), of)).collect();
         let collectives: Vec<&Point> =
             all.into_iter().filter(|point| matches!(point.call, MeasuredCall::Collective(_))).collect();
-        // In the order of the points, groups of as many ranks follow one another.
+        // The points are ordered by group size, so points of one size are adjacent.
         let groups = collectives.chunk_by(|left, right| left.ranks == right.ranks);
         rows.extend(groups.map(|of| row("all collectives".into(), of)));
         rows

@@ -1,8 +1,8 @@
 //! How much other work disturbs a measurement.
 //!
-//! The fastest of several rounds counts, which forgives much; but where the rounds of one call differ by far, or ranks that compute
-//! wait for a core, even the fastest may have been disturbed. Ranks do not disturb themselves: what they keep busy is no other work.
-//! What is said of that goes with the figures.
+//! The fastest of several rounds counts, which forgives much; but where the rounds of one call differ greatly, or ranks that compute
+//! wait for a core, even the fastest may have been disturbed. Load from the ranks themselves does not count as other work. Warnings
+//! are stored with the figures.
 
 use super::clock::{Timed, Watch};
 use super::topology::Topology;
@@ -10,21 +10,21 @@ use polyshard_machine::Machine;
 use polyshard_machine::units::scaled;
 use serde::Serialize;
 
-/// A spread above which rounds were disturbed: on an idle machine they differ by a few hundredths.
+/// The spread above which rounds count as disturbed: on an idle machine they differ by a few hundredths.
 const SPREAD: f64 = 0.5;
-/// The part of its time for which a rank may wait for a core.
+/// Maximum part of its time for which a rank may wait for a core.
 const WAITING: f64 = 0.1;
-/// How many times as fast products in `f32` may be as those in `f64`; half as many elements fit into a vector, so it is 2.
+/// Maximum ratio of the rates of products in `f32` and `f64`; a vector holds half as many elements of `f64`, so the true ratio is 2.
 const RATIO: f64 = 4.0;
-/// How many times as fast products in `f64` may be as those in `f32`, as timed: never faster, in truth.
+/// Maximum ratio of the rates of products in `f64` and `f32`, as timed: the true ratio is at most 1.
 const INVERSE: f64 = 1.5;
 
-/// What disturbed a measurement, as far as can be told.
+/// The disturbance of a measurement, as far as it can be detected.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Noise {
-    /// By how much the median round of a call took longer than the fastest, as a part of it; of all calls the median.
+    /// How much longer the median round of a call took than the fastest, as a part of the fastest; the median over all calls.
     pub spread: f64,
-    /// The part of the time in which ranks computed for which the slowest waited for a core; 0 where the system does not say.
+    /// The part of the computing time for which the slowest rank waited for a core; 0 if the system does not report it.
     pub waiting: f64,
     /// The cores that the ranks of a node may run on.
     pub cores: usize,
@@ -44,8 +44,8 @@ impl Noise {
         }
     }
 
-    /// Returns what to be told of figures that were taken under this noise, a sentence each; nothing if the machine was idle
-    /// and the figures are plausible.
+    /// Returns warnings about figures measured under this noise, a sentence each; none if the machine was idle and the
+    /// figures are plausible.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -61,7 +61,7 @@ impl Noise {
     #[must_use]
     pub fn warnings(&self, machine: &Machine) -> Vec<String> {
         let mut signs = Vec::new();
-        // Ranks that share a core disturb one another, which counts.
+        // Ranks that share a core disturb each other, which belongs to the measurement.
         if self.spread > SPREAD && self.ranks_per_node <= self.cores {
             let percent = 100.0 * self.spread;
             signs.push(format!("the median round of a call took {percent:.0} % longer than its fastest"));
@@ -87,17 +87,17 @@ impl Noise {
         warnings
     }
 
-    /// Returns the machine that was measured under it, which says what disturbed it.
+    /// Returns the machine that was measured under this noise, marked with the disturbance.
     pub(super) fn marked(&self, machine: Machine) -> Machine {
         match self.warnings(&machine).first() {
-            // What is to be done about it is for those who measure.
+            // The advice after the semicolon is for those who measure.
             Some(warning) => machine.with_disturbance(warning.rsplit_once("; ").map_or(&**warning, |(what, _)| what)),
             None => machine,
         }
     }
 }
 
-/// Whether rates of products in `f32` and `f64` can be those of one processor.
+/// Whether these rates of products in `f32` and `f64` can belong to one processor.
 pub(super) fn plausible(single: f64, double: f64) -> bool {
     double * RATIO >= single && single * INVERSE >= double
 }

@@ -1,7 +1,7 @@
-//! What links and devices do, timed while all ranks do it at once.
+//! Links and devices, timed while all ranks use them at once.
 //!
-//! All at once, because ranks of one node share its memory and maybe its cores: what one rank does alone is not
-//! what it does in a program. How long it takes is the caller's: a quick look, or a thorough one.
+//! All at once, because ranks of one node share its memory and maybe its cores: a rank alone does not behave as
+//! in a program. The caller decides how long it takes: a quick measurement, or a thorough one.
 
 use super::calls::Buffers;
 use super::clock::{Clock, Timed};
@@ -20,7 +20,7 @@ use polyshard_machine::units::binary;
 use polyshard_machine::{Device, Interconnect, Level, Machine, MachineError, Products, fit_link};
 use std::hint::black_box;
 
-/// How often products are timed again whose rates cannot be those of one processor.
+/// How often implausible rates of products are timed again.
 const REPEATS: usize = 4;
 
 /// The times of messages between neighbours of one level.
@@ -33,7 +33,7 @@ pub(super) struct LinkTimes {
 }
 
 impl LinkTimes {
-    /// What passes one port, in bytes, and its seconds, for each size.
+    /// Returns the bytes that pass one port, and the seconds, for each size.
     pub(super) fn of_port(&self) -> Vec<(f64, f64)> {
         self.times.iter().map(|&(bytes, timed)| ((self.sharing * bytes) as f64, timed.seconds)).collect()
     }
@@ -90,7 +90,7 @@ pub(super) fn machine(name: &str, topology: &Topology, links: &[LinkTimes], devi
     of_ranks(Machine::new(name, levels, device), topology)
 }
 
-/// Returns the machine whose ranks are of one node since they see each other's memory.
+/// Returns the machine, with shared memory among the ranks of a node.
 pub(super) fn of_ranks(machine: Result<Machine, MachineError>, topology: &Topology) -> Result<Machine> {
     let machine = machine.and_then(|machine| match topology.ranks_per_node {
         1 => Ok(machine),
@@ -99,28 +99,28 @@ pub(super) fn of_ranks(machine: Result<Machine, MachineError>, topology: &Topolo
     machine.map_err(refused)
 }
 
-/// What the planner says of figures that were measured here.
+/// Returns the error for figures measured here that the machine model rejects.
 pub(super) fn refused(error: MachineError) -> Error {
     DetectError::Times(Box::new(error)).into()
 }
 
-/// The times of what a device does by itself.
+/// The times of a device's operations.
 pub(super) struct DeviceTimes {
-    /// A product of square matrices of these rows, by element type.
+    /// A product of square matrices of this many rows, by element type.
     products: Vec<(DType, Timed)>,
     rows: usize,
     /// Products of the [`SHAPES`], by element type.
     thin: Vec<(DType, [Timed; SHAPES.len()])>,
     /// A nest of [`NEST`] points, by element type.
     nests: Vec<(DType, Timed)>,
-    /// Copies of these bytes, in each of the ways of [`Copied::ALL`].
+    /// Copies of `bytes` bytes, in each of the ways of [`Copied::ALL`].
     copies: [Timed; 4],
     bytes: usize,
     /// A nest that overwrites as many bytes.
     written: Timed,
-    /// A product of [`COLUMNS`] columns in f64, whose larger operand has as many bytes, in each of the ways of [`Packed::ALL`].
+    /// A product of [`COLUMNS`] columns in f64, whose larger operand has as many bytes, in each of the layouts of [`Packed::ALL`].
     packed: [Timed; 3],
-    /// What it takes to fill as many bytes from the memory of another rank, and to fill a [`ROW`]; none where ranks do not see it.
+    /// The times to fill as many bytes from the memory of another rank, and to fill a [`ROW`]; none if ranks share no memory.
     pub(super) others: Option<[Timed; 2]>,
 }
 
@@ -141,12 +141,12 @@ impl Copied {
     const ALL: [Self; 4] = [Self::Together, Self::Alone, Self::InRows, Self::RowsApart];
 }
 
-/// How the larger operand of a product lies that comes from memory.
+/// Layout of the larger operand of a product, which is in memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Packed {
     /// In rows of as many terms as thin products have.
     InRows,
-    /// In [`LONGER`] times as long ones.
+    /// In rows [`LONGER`] times as long.
     InLongRows,
     /// In blocks, each of them transposed.
     Transposed,
@@ -156,34 +156,35 @@ impl Packed {
     const ALL: [Self; 3] = [Self::InRows, Self::InLongRows, Self::Transposed];
 }
 
-/// How many times longer the rows are whose beginnings take hardly any time.
+/// Ratio of row lengths; the starts of the longer rows take hardly any time.
 const LONGER: usize = 16;
 
 /// The steps of one pass of [`device`].
 pub(super) const DEVICE_STEPS: usize =
     (2 + SHAPES.len()) * DType::NATIVE.len() + 2 + Packed::ALL.len() + Copied::ALL.len();
 
-/// Bytes of a row of a part of an array that is copied.
+/// Bytes of a row in a copy of a part of an array.
 const ROW: usize = 1 << 13;
 
-/// Rows, columns and terms of products that are small or thin: 0 for [`ROWS`], if square products have as many.
+/// Rows, columns and terms of small or thin products: 0 stands for [`ROWS`], or for the rows of square
+/// products if these are fewer.
 const SHAPES: [[usize; 3]; 7] = [[4; 3], [4, 0, 0], [16, 0, 0], [0, 4, 0], [0, 16, 0], [0, 0, 4], [0, 0, 16]];
 
-/// The most rows of products of integers, and of those that are thin: they stay in a cache.
+/// Maximum rows of products of integers, and of thin products: they stay in a cache.
 const ROWS: usize = 256;
 
-/// How often the operand that comes from a cache is in that from memory, at the least, and how much faster than memory operands come at most.
+/// Minimum ratio of the operand in memory to the cached one, and maximum ratio of the speed of operands to that of the memory.
 const LARGER: usize = 8;
 
-/// The columns of the product whose larger operand comes from memory, and its place among the [`SHAPES`], of which it comes from a cache.
+/// The columns of the product whose larger operand is in memory, and the index among the [`SHAPES`] of its cached counterpart.
 const COLUMNS: usize = 16;
 const OF_COLUMNS: usize = 4;
 
-/// The loops of the nest that is timed: its operands stay in a cache.
+/// The loops of the timed nest: its operands stay in a cache.
 const NEST: [usize; 3] = [16, 64, 64];
 
 /// Times the devices, the fastest of several passes: products of square matrices of `rows` rows, and copies of `bytes`
-/// bytes, whole rows of them. What tells most is timed first. Collective.
+/// bytes, rounded up to whole rows. The most important figures are timed first. Collective.
 pub(super) fn device(
     clock: &Clock<'_>,
     topology: &Topology,
@@ -199,7 +200,7 @@ pub(super) fn device(
     let (copies, written, packed, others) = ([Timed::NEVER; 4], Timed::NEVER, [Timed::NEVER; 3], None);
     let mut found =
         DeviceTimes { nests: products.clone(), products, rows, thin, copies, bytes, written, packed, others };
-    // Ranks that share a core take turns of it while one large product is made: what they take together shows in several.
+    // Ranks that share a core alternate during one large product: their common rate shows over several.
     let long = if topology.ranks_per_node > topology.cores { clock.longer() } else { *clock };
     for _ in 0..passes.max(1) {
         for (dtype, timed) in &mut found.products {
@@ -223,7 +224,7 @@ pub(super) fn device(
             steps.next(format_args!("copy of {}{how_said}", binary(bytes as f64)));
             *timed = timed.min(memory.copy(clock, how)?);
         }
-        // There are many of them, and none takes long.
+        // These are many, and none takes long.
         let quick = Clock { budget: clock.budget / 4, extra: clock.extra / 2, ..*clock };
         for (dtype, times) in &mut found.thin {
             for (timed, shape) in times.iter_mut().zip(SHAPES) {
@@ -247,7 +248,7 @@ pub(super) fn device(
         }
     }
     for _ in 0..REPEATS {
-        // All ranks know the same times, so they end alike.
+        // All ranks know the same times, so they stop together.
         if plausible(found.rate(DType::F32), found.rate(DType::F64)) {
             break;
         }
@@ -259,13 +260,13 @@ pub(super) fn device(
 }
 
 impl DeviceTimes {
-    /// Operations per second on elements of a type.
+    /// Returns the operations per second on elements of a type.
     fn rate(&self, dtype: DType) -> f64 {
         let timed = self.products.iter().find(|(other, _)| *other == dtype).map(|(_, timed)| timed.seconds);
         timed.map_or(0.0, |seconds| 2.0 * (rows_of(dtype, self.rows) as f64).powi(3) / seconds)
     }
 
-    /// How fast products of the shapes are that took these times. Those of the fewest elements take little but what it takes to begin.
+    /// Returns the rates of products of the [`SHAPES`] with these times. The time of the smallest product is nearly all latency.
     fn thin(&self, times: &[Timed; SHAPES.len()]) -> Products {
         let [latency, ..] = times.map(|timed| timed.seconds);
         let mut products = Products { latency, ..Products::default() };
@@ -313,7 +314,7 @@ impl DeviceTimes {
         }
     }
 
-    /// How often a square matrix in f64 of as many rows as thin products have is in the bytes that are copied.
+    /// The number of square f64 matrices, of as many rows as thin products have, in the bytes that are copied.
     fn blocks_in_memory(&self) -> usize {
         (self.bytes / size_of::<f64>() / self.rows.min(ROWS).pow(2)).max(1)
     }
@@ -335,7 +336,7 @@ impl DeviceTimes {
             return None;
         }
         let in_memory = (in_rows - from_cache).clamp(least, most);
-        // Of the rows, all but one in `LONGER` begin where longer ones go on.
+        // All but one in `LONGER` of the short rows begin inside a longer one.
         let rows = (times * terms) as f64;
         let latency = (in_rows - in_long_rows).max(0.0) / (rows * (1.0 - 1.0 / LONGER as f64));
         let latency = latency.min((in_memory - least) / rows);
@@ -344,11 +345,11 @@ impl DeviceTimes {
         Some([bandwidth, latency, transposing])
     }
 
-    /// The bytes per second, and the seconds besides, of what takes these times: a byte that is read and written counts twice. Of few bytes nearly
-    /// all of the time passes besides.
+    /// Returns the bytes per second and the latency in seconds of moves with these times: a byte that is read and written counts twice. The
+    /// time of few bytes is nearly all latency.
     fn in_place(&self, [all, row]: [f64; 2]) -> (f64, f64) {
         let [bytes, few] = [self.bytes, ROW].map(|bytes| 2.0 * bytes as f64);
-        // A copy that is no longer than a row says nothing of how fast the memory is.
+        // A copy no longer than a row does not measure the speed of the memory.
         let bandwidth = if bytes > few && all > row { (bytes - few) / (all - row) } else { bytes / all };
         (bandwidth, (row - few / bandwidth).max(0.0))
     }
@@ -373,8 +374,8 @@ pub(super) fn in_place_steps(topology: &Topology) -> usize {
     if topology.ranks_per_node > 1 { 2 } else { 0 }
 }
 
-/// Times how all ranks move `bytes` bytes, whole rows of them, to the next one of their nodes, and one row, as programs move arrays: where ranks
-/// see one another's memory. None where they do not. The fastest of several passes. Collective.
+/// Times the move of `bytes` bytes, rounded up to whole rows, and of one row, from each rank to the next one of its node, as programs move
+/// arrays in place. None if ranks share no memory. The fastest of several passes. Collective.
 pub(super) fn in_place(
     world: &World,
     clock: &Clock<'_>,
@@ -415,12 +416,12 @@ pub(super) fn in_place(
     Ok(Some(times))
 }
 
-/// A shape whose other extents are these rows.
+/// Returns the shape with the extents of 0 replaced by `rows`.
 fn shape_of(shape: [usize; 3], rows: usize) -> [usize; 3] {
     shape.map(|extent| if extent == 0 { rows } else { extent })
 }
 
-/// The rows of the square matrices of a type whose products are timed: of floats large ones, which are as fast as those of programs.
+/// The rows of the timed square matrices of a type: for floats large ones, which are as fast as those of programs.
 fn rows_of(dtype: DType, rows: usize) -> usize {
     if dtype.is_float() { rows } else { rows.min(ROWS) }
 }
@@ -429,8 +430,8 @@ fn product_of(dtype: DType, clock: &Clock<'_>, [rows, columns, terms]: [usize; 3
     with_native!(dtype, T => product::<T>(clock, [1, rows, columns, terms], false))
 }
 
-/// A product by the leaf that programs use: blocks of rows, one after the other, with all columns. Each block of the first operand is transposed
-/// or not.
+/// A product by the leaf that programs use: blocks of rows, one after the other, with all columns. If `is_turned`, each block of the first
+/// operand is transposed.
 fn product<T: Element>(clock: &Clock<'_>, shape @ [blocks, m, n, k]: [usize; 4], is_turned: bool) -> Result<Timed> {
     if clock.is_over() {
         return Ok(Timed::NEVER);
@@ -478,7 +479,7 @@ fn overwriting(clock: &Clock<'_>, bytes: usize) -> Result<Timed> {
     })
 }
 
-/// What is copied: twice as much as there is room for, so that rows may lie apart.
+/// Buffers for copies: the source is twice as long as the target, so that its rows may be non-contiguous.
 struct Memory {
     from: Vec<u64>,
     to: Vec<u64>,
@@ -487,7 +488,7 @@ struct Memory {
 
 impl Memory {
     fn new(clock: &Clock<'_>, topology: &Topology, bytes: usize) -> Self {
-        // All pages are written before they are timed: an untouched one costs a fault.
+        // All pages are written before they are timed: an untouched page costs a fault.
         let from: Vec<u64> = (0..(2 * bytes / size_of::<u64>()) as u64).collect();
         let to = from[..from.len() / 2].to_vec();
         Self { from, to, is_first: clock.comm.rank().is_multiple_of(topology.ranks_per_node) }

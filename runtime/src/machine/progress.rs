@@ -1,19 +1,19 @@
-//! What a measurement is about to do, for those who wait for it.
+//! The next step of a measurement, for progress displays.
 
 use std::fmt::Display;
 
 /// The next step of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Steps that are done.
+    /// Steps done so far.
     pub done: usize,
     /// All steps; they take different times.
     pub total: usize,
-    /// What is timed next, such as `AllGather of 1 KiB on 4 ranks`.
+    /// The call timed next, such as `AllGather of 1 KiB on 4 ranks`.
     pub next: String,
 }
 
-/// The steps of a measurement, told one by one.
+/// The steps of a measurement, reported one by one.
 pub(super) struct Steps<'a> {
     pub(super) done: usize,
     pub(super) total: usize,

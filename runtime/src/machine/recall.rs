@@ -1,4 +1,4 @@
-//! Machines that were measured before: a file for each host, processor, vectors in use, kind of ranks, and how many of them.
+//! Machines measured before: a file for each host, processor, vectors in use, kind of ranks, and number of ranks.
 
 use super::{Survey, Topology, assumed, survey_of};
 use crate::leaf::Vectors;
@@ -9,49 +9,50 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use sysinfo::{CpuRefreshKind, RefreshKind, System};
 
-/// How long figures that were disturbed are good enough: commands that follow one another choose alike.
+/// How long disturbed figures are used: commands in this time make the same choices.
 const AGAIN: Duration = Duration::from_secs(600);
 
-/// Where machines are kept.
+/// Where files of machines are stored.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Keep<'a> {
-    /// The folders that files may be in: it is looked for in each, and written to the first that takes it. A folder may be read-only, or shared by
+    /// The folders of files: all are searched, and the first that can be written receives the file. A folder may be read-only, or shared by
     /// hosts.
     pub folders: &'a [PathBuf],
     /// The file, instead of one in a folder.
     pub file: Option<&'a Path>,
 }
 
-/// A machine, and where its figures are from.
+/// A machine, and the origin of its figures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recalled {
     /// The machine.
     pub machine: Machine,
-    /// Where its figures are from.
+    /// The origin of its figures.
     pub origin: Origin,
 }
 
-/// Where the figures of a machine are from.
+/// The origin of a machine's figures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// They are typical of such processors: it does not pay to measure.
+    /// Typical of similar processors: measuring does not pay.
     Assumed,
-    /// They were measured this long ago, and kept in this file.
+    /// Measured this long ago, and read from this file.
     Kept(Duration, PathBuf),
-    /// They are measured now, and kept in this file, or not for this reason.
+    /// Measured now, and written to this file, or not written for this reason.
     Measured(Result<PathBuf, String>),
 }
 
-/// Returns the machine that the ranks of `world` are: as it was measured before, if a file has it; else as a measurement of a second finds it,
-/// if `pays` says of a machine with figures of similar processors that it pays to measure. If `anew`, it is measured in any case, as
-/// [`survey`](super::survey) does. Rank 0 alone asks `pays`, and calls `begin` before it measures.
+/// Returns the machine that the ranks of `world` form: as measured before, if a file has it; otherwise as a measurement of a second finds
+/// it, if `pays`, given a machine with figures of similar processors, returns that measuring pays. If `anew`, it is measured in any case,
+/// as [`survey`](super::survey) does. Only rank 0 calls `pays`, and `begin` before it measures.
 ///
-/// What is measured is kept. If other work disturbed it, the machine [says so](Machine::disturbed): a call that comes ten minutes later measures it again, and
-/// keeps what was not disturbed. Two programs that find no file do not measure at once: the second takes what the first finds.
+/// Measured figures are stored. If other work disturbed them, the machine [says so](Machine::disturbed): a call ten minutes later
+/// measures again, and stores figures that were not disturbed. Two programs that find no file do not measure at once: the second uses the
+/// figures of the first.
 ///
-/// A file is of a host and its processor (those of rank 0), the cores that ranks may run on, the vectors that they
-/// [use](crate::leaf::Vectors::in_use), threads or processes, nodes, and ranks on each. Whoever changes a network deletes the file or measures anew.
-/// Collective, and the same on all ranks.
+/// A file belongs to a host and its processor (those of rank 0), the cores that ranks may run on, the vectors that they
+/// [use](crate::leaf::Vectors::in_use), threads or processes, nodes, and ranks on each. After changing a network, delete the file or
+/// measure anew. Collective, and the same on all ranks.
 ///
 /// ```
 /// use polyshard::runtime::machine::{Keep, Origin, recall};
@@ -83,7 +84,7 @@ pub fn recall(
         Some(file) => vec![file.to_owned()],
         None => keep.folders.iter().map(|folder| folder.join(&name)).collect(),
     };
-    // Rank 0 alone looks at files, so that all find the same.
+    // Only rank 0 reads files, so that all find the same.
     let (plan, before, lock) = match world.is_root() {
         true => plan(&files, &topology, anew, || pays(&assumed)),
         false => (String::new(), None, None),
@@ -117,8 +118,8 @@ pub fn recall(
     Ok(Recalled { machine, origin: Origin::Measured(origin) })
 }
 
-/// What rank 0 tells the others: that figures are assumed, that they are to be measured, or else what a file holds. After it has measured, in which
-/// file figures are, or why in none.
+/// Prefixes of rank 0's messages to the others: figures are assumed, or are to be measured; a message without one holds the contents of a
+/// file. After a measurement, the file that holds the figures, or the reason why none does.
 const ASSUMED: &str = "assumed";
 const MEASURE: &str = "measure";
 
@@ -135,14 +136,14 @@ impl Found {
         format!("{}\n{}\n{}", self.age.as_secs(), self.file.display(), self.text)
     }
 
-    /// Whether it is not to be measured again yet.
+    /// Whether it need not be measured again yet.
     fn is_enough(&self) -> bool {
         let tried = fs::metadata(lock_of(&self.file)).and_then(|about| about.modified());
         !self.is_disturbed || tried.map_or(self.age, age) < AGAIN
     }
 }
 
-/// What [`Found::said`] says.
+/// Parses the text of [`Found::said`].
 fn kept(said: &str) -> Result<Recalled> {
     let mut parts = said.splitn(3, '\n');
     let mut part = || parts.next().unwrap_or_default();
@@ -151,7 +152,7 @@ fn kept(said: &str) -> Result<Recalled> {
     Ok(Recalled { machine, origin: Origin::Kept(age, file) })
 }
 
-/// What is to be done, what is kept if nothing better is found, and the lock under which it is measured.
+/// Returns the message to the others, the machine to use if nothing better is found, and the lock under which to measure.
 fn plan(
     files: &[PathBuf],
     topology: &Topology,
@@ -170,7 +171,7 @@ fn plan(
         Some(found) if found.is_enough() => (found.said(), None, None),
         found => {
             if let Some(lock) = &lock {
-                // It says when this was tried, which is all the better if it can be written.
+                // Its time records this attempt; if it cannot be set, nothing is lost.
                 let _ = lock.set_modified(SystemTime::now());
             }
             (MEASURE.to_owned(), found, lock)
@@ -178,7 +179,7 @@ fn plan(
     }
 }
 
-/// The name of the file of a machine, of which products use these vectors.
+/// The file name of a machine whose products use these vectors.
 fn name(world: &World, topology: &Topology, vectors: Vectors) -> String {
     let host = System::host_name().unwrap_or_default();
     let system = System::new_with_specifics(RefreshKind::nothing().with_cpu(CpuRefreshKind::nothing()));
@@ -194,7 +195,7 @@ fn name(world: &World, topology: &Topology, vectors: Vectors) -> String {
     format!("{host}-{processor}-{cores}-cores-{vectors}-{kind}-{nodes}x{ranks_per_node}-{version}.toml")
 }
 
-/// What a file holds; none unless it is a machine of these ranks.
+/// Returns the machine in a file; none unless it is one of these ranks.
 fn read(file: &Path, topology: &Topology) -> Option<Found> {
     let text = fs::read_to_string(file).ok()?;
     let machine = Machine::from_toml(&text).ok().filter(|machine| machine.devices() == topology.ranks())?;
@@ -210,7 +211,7 @@ fn lock_of(file: &Path) -> PathBuf {
     file.with_extension("lock")
 }
 
-/// Waits until nobody else has the lock of a file; none where there is none to be had.
+/// Waits for the lock of a file; none if it cannot be made.
 fn lock(file: &Path) -> Option<File> {
     make_folder(file).ok()?;
     let lock = File::options().create(true).append(true).open(lock_of(file)).ok()?;
@@ -243,7 +244,7 @@ mod tests {
     use crate::spmd;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// What one rank finds, and how often it was asked whether it pays, and measured.
+    /// The result on one rank, and how often `pays` and `begin` were called.
     fn find(keep: Keep<'_>, anew: bool, pays: bool) -> (Recalled, [usize; 2]) {
         let [asked, begun] = [AtomicUsize::new(0), AtomicUsize::new(0)];
         let count = |count: &AtomicUsize| count.fetch_add(1, Ordering::Relaxed);
@@ -287,7 +288,7 @@ mod tests {
             assert_eq!((matches!(again.origin, Origin::Kept(..)), counts), (true, [0, 0]), "{:?}", again.origin);
             assert_eq!((file(&again), again.machine), (file(&first), first.machine.clone()));
         }
-        // A file that holds something else is measured over.
+        // A file with other contents is replaced by a measurement.
         fs::write(file(&first), "no machine").expect("it is ours");
         assert_eq!(find(keep, false, true).1, [1, 1]);
     }
@@ -308,7 +309,7 @@ mod tests {
         assert_eq!(find(keep, false, false).1, [1, 0], "small work does not pay for it");
         let (again, counts) = find(keep, false, true);
         assert_eq!(counts, [1, 1]);
-        // Tests run beside others: what is disturbed again is not kept.
+        // Tests run beside others: if it is disturbed again, it is not stored.
         match again.origin {
             Origin::Measured(_) => assert_eq!(again.machine.disturbed(), None),
             _ => assert_eq!(again.machine.to_toml(), made_up),

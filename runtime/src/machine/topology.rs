@@ -1,9 +1,8 @@
-//! Which ranks share a node, and what a node has.
+//! Which ranks share a node, and the resources of a node.
 //!
-//! Ranks share a node if they share memory (MPI 3.1, section 6.4.2); threads of one process do. What is found here
-//! is counted, not timed. The levels of a machine nest, so its nodes must have as many ranks each, and the ranks of
-//! a node must follow one another; what lies otherwise is refused, since a machine that says less would give wrong
-//! placements.
+//! Ranks share a node if they share memory (MPI 3.1, section 6.4.2); threads of one process do. These figures are
+//! counted, not timed. The levels of a machine nest, so its nodes must have equal numbers of ranks, and the ranks of a
+//! node must be consecutive; other arrangements are refused, since an incomplete machine would give wrong placements.
 
 use crate::comm::exchange_words;
 use crate::{DetectError, Result, World};
@@ -12,21 +11,21 @@ use serde::Serialize;
 use std::fmt;
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
-/// Where the ranks of a world are.
+/// The nodes and ranks of a world.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Topology {
     /// The number of nodes.
     pub nodes: usize,
-    /// The ranks on each.
+    /// The ranks on each node.
     pub ranks_per_node: usize,
-    /// The cores that a rank may run on, the fewest of any: a launcher may bind each rank to a part of its node's.
+    /// The number of cores that a rank may run on, the minimum over ranks: a launcher may bind each rank to a part of its node's.
     pub cores: usize,
-    /// Bytes of memory of a node, or of what a container leaves of it; the least of all nodes.
+    /// Bytes of memory of a node, or of a container's share of it; the minimum over nodes.
     pub memory: u64,
 }
 
 impl Topology {
-    /// Finds out where the ranks are. Collective over the world, and the same on all ranks.
+    /// Finds the topology. Collective over the world, and the same on all ranks.
     ///
     /// ```
     /// # use polyshard::runtime::machine::Topology;
@@ -37,12 +36,12 @@ impl Topology {
     /// ```
     ///
     /// # Errors
-    /// [`DetectError`] if nodes have different numbers of ranks, or the ranks of a node do not follow one another; if
-    /// the memory cannot be found; or as for [`Communicator::barrier`](crate::comm::Communicator::barrier).
+    /// [`DetectError`] if nodes have different numbers of ranks, or the ranks of a node are not consecutive; if the
+    /// memory cannot be found; or as for [`Communicator::barrier`](crate::comm::Communicator::barrier).
     pub fn find(world: &World) -> Result<Self> {
         let memory = world.memory()?;
         let node = (0..world.size()).find(|&rank| memory.reaches(rank)).unwrap_or(world.rank());
-        // On systems where it cannot be asked, it is said after all ranks know, so that all ranks fail alike.
+        // On systems that do not report it, the error is raised after the exchange, so that all ranks fail in the same way.
         let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
         let told =
             exchange_words(world.comm(), "the nodes of the machine", [node as u64, cores as u64, installed_memory()])?;
@@ -63,11 +62,11 @@ impl Topology {
     }
 
     /// Returns the levels of the machine with their counts, outermost first: those that have more than one member,
-    /// and `rank` if none has.
+    /// or `rank` if none has.
     #[must_use]
     pub fn levels(&self) -> Vec<(&'static str, usize)> {
         let mut levels = vec![("node", self.nodes), ("rank", self.ranks_per_node)];
-        // One member alone has no link whose bandwidth could be found.
+        // A single member has no link to measure.
         levels.retain(|(_, count)| *count > 1);
         if levels.is_empty() {
             levels.push(("rank", 1));
@@ -89,7 +88,7 @@ impl fmt::Display for Topology {
 ///
 /// ```text
 /// [a, a, b, b]   2 nodes of 2 ranks
-/// [a, a, a, b]   refused: as many ranks on each node make levels that nest
+/// [a, a, a, b]   refused: levels nest only with the same number of ranks on each node
 /// [a, b, a, b]   refused: rank 2 is not the neighbour of rank 0
 /// ```
 fn nested(nodes: &[usize]) -> Result<[usize; 2]> {
@@ -113,7 +112,7 @@ fn nested(nodes: &[usize]) -> Result<[usize; 2]> {
     Ok([runs.len(), first])
 }
 
-/// The bytes of memory of this node, or of this container if it may use less; 0 if the system does not say.
+/// The bytes of memory of this node, or of this container if it may use less; 0 if the system does not report it.
 fn installed_memory() -> u64 {
     let memory = RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram());
     let system = System::new_with_specifics(memory);
@@ -186,7 +185,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the nodes are called, they are levels exactly if each is a block of as many ranks.
+        /// Nodes of any names form levels exactly if each is a block of equally many ranks.
         #[test]
         fn only_equal_blocks_nest(nodes in prop::collection::vec(0usize..3, 1..9)) {
             let mut names: Vec<usize> = Vec::new();

@@ -1,7 +1,7 @@
-//! Arenas: segments that hold many blocks each, so that a process has few descriptors however many arrays it has.
+//! Arenas: segments that hold many blocks each, so that a process has few descriptors for any number of arrays.
 //!
-//! An arena is a sparse file in memory, of which only what is in use takes memory. Blocks are ranges of it, taken where the first
-//! room is; what is given back makes one range with its neighbours. Long blocks have a segment each.
+//! An arena is a sparse file in memory that takes memory only for the blocks in use. Blocks are ranges of it, allocated
+//! first-fit; a freed range merges with its free neighbours. Long blocks have a segment each.
 #![expect(unsafe_code, reason = "makes slices of ranges of a mapping")]
 
 use super::segment::Segment;
@@ -10,32 +10,32 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The bytes of an arena: the most that a handle can name.
+/// The bytes of an arena: the maximum that a handle can address.
 const ARENA: usize = 64 << 20;
 
 /// Minimum bytes of a block that has a segment of its own.
 pub(super) const LONG: usize = ARENA / 4;
 
-/// Minimum bytes of a block that starts with a page, whose memory is allocated at once and given back.
+/// Minimum bytes of a block that starts at a page, and whose memory is allocated at once and freed with it.
 const PAGES: usize = 1 << 16;
 
 const PAGE: usize = 4096;
 
-/// The arenas of this process, with what is free in each.
+/// The arenas of this process, with the free ranges of each.
 static ARENAS: Mutex<Vec<(Arc<Arena>, Free)>> = Mutex::new(Vec::new());
 
 #[derive(Debug)]
 struct Arena {
-    // The file becomes empty before it is unmapped, which nobody sees in between.
+    // The file is truncated before it is unmapped, which no reader can observe.
     segment: Segment,
     map: MmapRaw,
 }
 
-/// The free ranges of an arena: where each starts, and its bytes. No two of them touch.
+/// The free ranges of an arena: the start of each, and its bytes. No two of them are adjacent.
 #[derive(Debug)]
 struct Free(BTreeMap<usize, usize>);
 
-/// A range of an arena, which nobody else has.
+/// A range of an arena with a single owner.
 #[derive(Debug)]
 pub(crate) struct Piece {
     arena: Arc<Arena>,
@@ -44,7 +44,7 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// Returns at least `bytes` bytes, with whatever they are.
+    /// Returns at least `bytes` bytes, with unspecified contents.
     ///
     /// # Errors
     /// If the system refuses an arena, or the memory.
@@ -68,7 +68,7 @@ impl Piece {
         drop(arenas);
         let piece = Self { arena, start, len };
         if len >= PAGES {
-            // All pages at once: one by one, as they are touched, takes far longer. Older systems do not know it.
+            // Allocates all pages at once: one by one, as they are touched, takes far longer. Older systems do not support it.
             match piece.arena.map.advise_range(Advice::PopulateWrite, start, len) {
                 Err(why) if why.kind() != io::ErrorKind::InvalidInput => return Err(why),
                 _ => {}
@@ -77,15 +77,15 @@ impl Piece {
         Ok(piece)
     }
 
-    /// Returns the segment, and where in it this starts.
+    /// Returns the segment, and the offset of this piece in it.
     pub(super) fn segment(&self) -> (&Segment, usize) {
         (&self.arena.segment, self.start)
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
         let address = self.arena.map.as_ptr().wrapping_add(self.start);
-        // SAFETY: the range is in the arena, which is mapped as long as this lives, and no other piece has any of it. Other processes
-        // write there only while a redistribution has borrowed the block mutably whose memory this is.
+        // SAFETY: the range is in the arena, which is mapped as long as this lives, and no other piece overlaps it. Other processes
+        // write there only while a redistribution has borrowed mutably the block that this memory belongs to.
         unsafe { std::slice::from_raw_parts(address, self.len) }
     }
 
@@ -104,7 +104,7 @@ impl Drop for Piece {
         let mut arenas = arenas();
         let Some(at) = arenas.iter().position(|(arena, _)| Arc::ptr_eq(arena, &self.arena)) else { return };
         arenas[at].1.put_back(self.start, self.len);
-        // One is kept for what comes.
+        // The last arena is kept for later blocks.
         if arenas.len() > 1 && arenas[at].1.is_all() {
             arenas.swap_remove(at);
         }
@@ -116,7 +116,7 @@ fn arenas() -> MutexGuard<'static, Vec<(Arc<Arena>, Free)>> {
 }
 
 impl Free {
-    /// Takes `len` bytes that start at a multiple of `align` out of the first range that has room for them.
+    /// Allocates `len` bytes that start at a multiple of `align` from the first range that has room for them.
     fn take(&mut self, len: usize, align: usize) -> Option<usize> {
         let fits = |(&start, &bytes): (&usize, &usize)| {
             let at = start.next_multiple_of(align);

@@ -8,9 +8,9 @@ use std::fmt::{self, Display};
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-/// Elements that nothing is promised of until they are written.
+/// Elements whose values are unspecified until they are written.
 ///
-/// Long buffers take their memory from this thread's pool and give it back to it; see [`pool`](super::pool).
+/// Long buffers take their memory from this thread's pool and return it there; see [`pool`](super::pool).
 pub(crate) struct Buffer<T> {
     memory: Memory,
     len: usize,
@@ -21,12 +21,12 @@ impl<T: Pod> Buffer<T> {
     /// Returns a buffer of `elements` elements for `what`.
     ///
     /// # Errors
-    /// If they do not fit the memory that is free.
+    /// If they do not fit the free memory.
     pub(crate) fn new(elements: usize, what: impl Display) -> Result<Self> {
         Self::with_visibility(elements, what, Visibility::Process)
     }
 
-    /// As [`new`](Self::new), where other ranks of the node can read it, if ranks are processes.
+    /// As [`new`](Self::new), in memory that other ranks of the node can read, if ranks are processes.
     ///
     /// # Errors
     /// As for [`new`](Self::new).
@@ -39,18 +39,18 @@ impl<T: Pod> Buffer<T> {
         Ok(Self { memory, len: elements, elements: PhantomData })
     }
 
-    /// Returns the segment that it is in, if it is in one, and its distance from the start of that, in bytes.
+    /// Returns its segment, if it is in one, and its offset there, in bytes.
     pub(crate) fn segment(&self) -> Option<(&Segment, usize)> {
         self.memory.segment()
     }
 
-    /// Makes it at least so long, for `what`; what it held is lost if it was shorter.
+    /// Makes the buffer at least this long, for `what`; its contents are lost if it was shorter.
     ///
     /// # Errors
     /// As for [`new`](Self::new).
     pub(crate) fn grow(&mut self, elements: usize, what: impl Display) -> Result<()> {
         if self.len() < elements {
-            // What there was is given back first.
+            // The old memory is freed first.
             *self = Self::default();
             *self = Self::new(elements, what)?;
         }

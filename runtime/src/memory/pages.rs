@@ -1,4 +1,4 @@
-//! Pages: memory that a rank has from the system, its own or a segment that other processes of the node can map.
+//! Pages: memory that a rank gets from the system, private or in a segment that other processes of the node can map.
 
 use super::arena::{self, Piece};
 use super::segment::Segment;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Which processes can map memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Visibility {
-    /// This process alone.
+    /// This process only.
     Process,
     /// The other processes of the node, too.
     Node,
@@ -18,36 +18,36 @@ pub(crate) enum Visibility {
 /// Memory from the system.
 #[derive(Debug)]
 pub(crate) enum Pages {
-    /// This process' own.
+    /// Private to this process.
     Own(MmapMut),
-    /// A range of a segment that has other blocks, too.
+    /// A range of a segment that holds other blocks, too.
     Piece(Piece),
-    /// A segment. The file becomes empty before it is unmapped, which nobody sees in between.
+    /// A segment. The file is truncated before it is unmapped, which no reader can observe.
     Segment(Segment, MmapMut),
 }
 
-/// Set once all memory is to be this process' own, because nobody can map it.
+/// Set once all memory is to be private to this process, because no other process can map it.
 static SHARES_NONE: AtomicBool = AtomicBool::new(false);
 
-/// Set once it has been said that the system refuses segments.
+/// Set once the refusal of segments has been reported.
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
 /// Set once ranks are known to be processes that share memory.
 static RANKS_SHARE: AtomicBool = AtomicBool::new(false);
 
-/// Returns the visibility of memory that ranks are to read of each other.
+/// Returns the visibility of memory that other ranks are to read.
 pub(super) fn visible_to_ranks() -> Visibility {
     if RANKS_SHARE.load(Ordering::Relaxed) { Visibility::Node } else { Visibility::Process }
 }
 
-/// Says that ranks are processes that share memory.
+/// Records that ranks are processes that share memory.
 #[cfg(feature = "mpi")]
 pub(crate) fn ranks_share() {
     RANKS_SHARE.store(true, Ordering::Relaxed);
 }
 
 impl Pages {
-    /// Returns `bytes` bytes from the system, and whether they are zeros; its own where it has no segment.
+    /// Returns `bytes` bytes from the system, and whether they are zeros; private memory if a segment is not wanted or refused.
     ///
     /// # Errors
     /// If the system refuses it.
@@ -56,7 +56,7 @@ impl Pages {
             return Ok(shared);
         }
         let map = MmapMut::map_anon(bytes)?;
-        // Where there are no large pages, small ones do.
+        // Without large pages, small ones will do.
         #[cfg(target_os = "linux")]
         let _ = map.advise(memmap2::Advice::HugePage);
         Ok((Self::Own(map), true))
@@ -79,7 +79,7 @@ impl Pages {
         if self.segment().is_some() { Visibility::Node } else { Visibility::Process }
     }
 
-    /// Returns the segment that it is in, if it is in one, and its distance from the start of that, in bytes.
+    /// Returns its segment, if it is in one, and its offset there, in bytes.
     pub(super) fn segment(&self) -> Option<(&Segment, usize)> {
         match self {
             Self::Own(_) => None,
@@ -101,7 +101,7 @@ impl Pages {
         }
     }
 
-    /// Returns the bytes, to be written.
+    /// Returns the bytes for writing.
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         match self {
             Self::Own(map) | Self::Segment(_, map) => map,
@@ -110,13 +110,13 @@ impl Pages {
     }
 }
 
-/// Has all memory be this process' own from now on, because nobody can map it.
+/// Makes all later memory private to this process, because no other process can map it.
 #[cfg(feature = "mpi")]
 pub(crate) fn share_none() {
     SHARES_NONE.store(true, Ordering::Relaxed);
 }
 
-/// Says once that arrays are no longer where other processes see them.
+/// Reports once that arrays are no longer in memory that other processes can map.
 fn refused(why: &io::Error) {
     if !REFUSED.swap(true, Ordering::Relaxed) {
         eprintln!(

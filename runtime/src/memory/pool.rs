@@ -1,27 +1,27 @@
-//! The memory that a rank keeps: what its arrays and buffers gave back, for those that come.
+//! A rank's memory pool: memory freed by its arrays and buffers, for later ones to reuse.
 //!
-//! Memory that is new to a process is zeroed by the system page by page as it is touched, which for a tile takes longer
-//! than to receive it. So a rank keeps what it has, in large pages where the system has them, and a program that runs a
-//! second time touches nothing new. A rank never has more than its arrays and buffers once had at one time: what does not
-//! fit is given back to the system before more is asked for.
+//! The system zeroes memory that is new to a process page by page as it is touched, which for a tile takes longer than to
+//! receive it. So a rank keeps its memory, in large pages if the system has them, and a second run of a program touches
+//! no new pages. A rank never holds more than the peak use of its arrays and buffers: excess memory is returned to the
+//! system before more is requested.
 //!
-//! Ranks are threads, or processes whose work is done by one thread, so the pool is the thread's. What another thread drops
-//! goes back to the system.
+//! Ranks are threads, or processes whose work is done by one thread, so each thread has its own pool. Memory dropped by
+//! another thread is returned to the system.
 
 use super::pages::{Pages, Visibility};
 use std::cell::RefCell;
 use std::io;
 
-/// Minimum bytes of memory that is kept: for less, the allocator is as good.
+/// Minimum bytes of memory that is kept: below it, the allocator is as good.
 pub(super) const LEAST: usize = 1 << 20;
 
 #[derive(Default)]
 struct Pool {
-    /// What nobody uses, in the order in which it was given back.
+    /// Unused memory, in the order in which it was freed.
     kept: Vec<Pages>,
     /// Bytes that are in use.
     in_use: usize,
-    /// The most that there ever were at one time.
+    /// The maximum of `in_use` so far.
     most: usize,
 }
 
@@ -29,7 +29,7 @@ thread_local! {
     static POOL: RefCell<Pool> = RefCell::default();
 }
 
-/// Returns memory of at least `bytes` bytes that was given back, if any fits.
+/// Returns freed memory of at least `bytes` bytes, if any fits.
 pub(super) fn reuse(bytes: usize, visibility: Visibility) -> Option<Pages> {
     POOL.with_borrow_mut(|pool| pool.reuse(bytes, visibility))
 }
@@ -45,7 +45,7 @@ pub(super) fn map(bytes: usize, visibility: Visibility) -> io::Result<(Pages, bo
     Ok((pages, zeros))
 }
 
-/// Keeps memory; at the end of the thread it is given back to the system.
+/// Keeps memory for reuse; at the end of the thread it is returned to the system.
 pub(super) fn give_back(pages: Pages) {
     let _ = POOL.try_with(|pool| {
         if let Ok(mut pool) = pool.try_borrow_mut() {
@@ -59,7 +59,7 @@ pub(crate) fn kept() -> usize {
     POOL.with_borrow(Pool::kept)
 }
 
-/// Gives back to the system what this thread keeps.
+/// Returns the memory that this thread keeps to the system.
 pub(crate) fn release() {
     POOL.with_borrow_mut(|pool| pool.kept.clear());
 }
@@ -74,7 +74,7 @@ impl Pool {
         self.most = self.most.max(self.in_use);
     }
 
-    /// The shortest that is long enough, unless most of it would lie idle.
+    /// Returns the shortest that is long enough, unless more than half of it would be unused.
     fn reuse(&mut self, bytes: usize, visibility: Visibility) -> Option<Pages> {
         let fits = |pages: &Pages| {
             pages.visibility() == visibility && (bytes..=bytes.saturating_mul(2)).contains(&pages.len())
@@ -96,7 +96,7 @@ impl Pool {
 
     fn give_back(&mut self, pages: Pages) {
         self.in_use = self.in_use.saturating_sub(pages.len());
-        // What another thread took is more than this one ever had.
+        // Memory from another thread would exceed this thread's peak.
         if self.in_use + self.kept() + pages.len() <= self.most {
             self.kept.push(pages);
         }
@@ -136,14 +136,14 @@ mod tests {
         let [first, second] = [8192, 4096].map(|bytes| pages(&mut pool, bytes));
         pool.give_back(first);
         pool.give_back(second);
-        // Neither is long enough, and the first alone is not enough to give up.
+        // Neither is long enough, and freeing only the first is not enough.
         let long = pages(&mut pool, 12000);
         assert_eq!((pool.kept(), pool.in_use), (0, 12000));
         let short = pages(&mut pool, 288);
         assert_eq!((pool.in_use, pool.most), (12288, 12288));
         pool.give_back(short);
         pool.give_back(long);
-        // Most of the one would lie idle, and the other is too short.
+        // Most of the one would be unused, and the other is too short.
         let middle = pages(&mut pool, 5000);
         assert_eq!((middle.len(), pool.kept()), (5000, 0));
     }

@@ -1,4 +1,4 @@
-//! Segments: memory that other processes of the node can map, by the file in memory that it is.
+//! Segments: memory that other processes of the node can map, as a file in memory.
 //!
 //! A process creates a segment when an array needs one, and sends its handle to the processes that are to read it. Arrays are
 //! therefore created and dropped at any time without communication, unlike windows of MPI, whose creation and destruction are
@@ -13,14 +13,14 @@ use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bits of a handle: the number of the segment, its descriptor, and the cache line at which it starts.
+/// Bits of a handle: the id of the segment, its descriptor, and the cache line at which the block starts.
 const BITS: [u32; 3] = [26, 18, 20];
 
-/// The descriptors that are left to the process for other things, such as to map what others have made.
+/// The descriptors left to the process for other purposes, such as mapping segments of others.
 #[cfg(target_os = "linux")]
 const SPARE: i32 = 32;
 
-/// The number of the segment that this process makes next.
+/// The id of the next segment of this process.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// A file in memory that this process has made.
@@ -30,31 +30,31 @@ pub struct Segment {
     file: File,
 }
 
-/// How another process finds a place in a segment.
+/// How another process finds a block in a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Handle {
-    /// Which of the process' segments it is: no other ever has this number.
+    /// The id of the segment, unique among all of its process.
     pub(crate) id: u64,
     /// The file's descriptor in that process.
     descriptor: u64,
-    /// Where the place starts, in bytes.
+    /// The start of the block, in bytes.
     pub(crate) offset: usize,
 }
 
 impl Segment {
-    /// What a place in a segment is a multiple of, in bytes.
+    /// Alignment of blocks in a segment, in bytes.
     pub(crate) const LINE: usize = 64;
 
     /// Makes a segment of `bytes` zeros, and maps it.
     ///
     /// # Errors
-    /// Where the system has no such files, or lets this process have no more of them.
+    /// If the system has no such files, or refuses this process another.
     pub(crate) fn new(bytes: usize) -> io::Result<(Self, MmapMut)> {
         let file = create()?;
         file.set_len(bytes as u64)?;
-        // SAFETY: the file has no name, and is known to this process and to those that it tells the handle. They read and write
-        // it as threads do memory: never what another writes at that time. It gets shorter only when the segment is
-        // dropped, when nobody uses it any more.
+        // SAFETY: the file has no name, and is known only to this process and to those that it sends the handle. They read and
+        // write it as threads do memory: never bytes that another writes at that time. It gets shorter only when the segment is
+        // dropped, when no process uses it any more.
         let pages = unsafe { options(bytes).map_mut(&file)? };
         Ok((Self::of(file), pages))
     }
@@ -74,9 +74,9 @@ impl Segment {
         Self { id: NEXT.fetch_add(1, Ordering::Relaxed), file }
     }
 
-    /// Gives the memory of whole pages that nobody uses any more back to the system; they are zeros then.
+    /// Returns the memory of unused whole pages to the system; they are zeros afterwards.
     pub(super) fn empty(&self, start: usize, len: usize) {
-        // If the system does not do it, they stay until the segment is dropped.
+        // If the system does not do it, the pages stay allocated until the segment is dropped.
         #[cfg(target_os = "linux")]
         let _ = rustix::fs::fallocate(
             &self.file,
@@ -88,7 +88,7 @@ impl Segment {
         let _ = (start, len);
     }
 
-    /// Returns the handle of the place `offset` bytes from the start, if there is one for it.
+    /// Returns the handle of the block at `offset` bytes from the start, if it fits the bits of a handle.
     pub(crate) fn handle(&self, offset: usize) -> Option<u64> {
         let words = [self.id, descriptor(&self.file)?, (offset / Segment::LINE) as u64];
         assert!(
@@ -102,8 +102,8 @@ impl Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        // Others keep their mappings for a while: what nobody uses any more should not fill the memory until then. If the system
-        // does not do it, it takes longer.
+        // Other processes keep their mappings for a while: unused pages should not occupy memory until then. If the system does
+        // not do it, they are freed later.
         let _ = self.file.set_len(0);
     }
 }
@@ -120,10 +120,10 @@ impl Handle {
         Self { id, descriptor, offset: line as usize * Segment::LINE }
     }
 
-    /// Maps the whole segment of the process with the number `process`, which must have it still; touches nothing.
+    /// Maps the whole segment of the process with the id `process`, which must still have it; touches no page.
     ///
     /// # Errors
-    /// If this process must not see it.
+    /// If this process is not allowed to open it.
     pub(crate) fn map(self, process: u32) -> io::Result<MmapRaw> {
         let path = format!("/proc/{process}/fd/{}", self.descriptor);
         let file = File::options().read(true).write(true).open(path)?;
@@ -132,7 +132,7 @@ impl Handle {
     }
 }
 
-/// All pages at once: one by one, as they are touched, takes far longer.
+/// Maps all pages at once: one by one, as they are touched, takes far longer.
 fn options(bytes: usize) -> MmapOptions {
     let mut options = MmapOptions::new();
     options.len(bytes).populate();
@@ -143,7 +143,7 @@ fn options(bytes: usize) -> MmapOptions {
 fn create() -> io::Result<File> {
     use std::os::fd::AsRawFd;
     let file = File::from(rustix::fs::memfd_create("polyshard", rustix::fs::MemfdFlags::CLOEXEC)?);
-    // A copy with a number that much higher is refused if there are no more.
+    // A duplicate with a descriptor at least this much higher is refused if the process may not have one.
     rustix::io::fcntl_dupfd_cloexec(&file, file.as_raw_fd() + SPARE)
         .map_err(|_| io::Error::other("it may have few more files open"))?;
     Ok(file)
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!((handle.id, handle.offset), (segment.id, 4096));
         let seen = handle.map(std::process::id()).expect("the process sees itself");
         assert_eq!(seen.len(), 3 * 4096);
-        // SAFETY: it is mapped, as long as the owner has it, who does not write here meanwhile.
+        // SAFETY: it is mapped as long as the owner has it, which does not write here meanwhile.
         assert_eq!(unsafe { [seen.as_ptr().add(4096).read(), seen.as_ptr().read()] }, [7, 0]);
     }
 

@@ -5,7 +5,7 @@ use bytemuck::Zeroable;
 use std::alloc::{Layout, alloc_zeroed};
 use std::ptr::NonNull;
 
-/// Returns `len` zeros, or nothing if there is no memory for them; what `vec![0; len]` ends the process for.
+/// Returns `len` zeros, or none if the allocation fails, where `vec![0; len]` would end the process.
 pub(super) fn zeroed<T: Zeroable>(len: usize) -> Option<Vec<T>> {
     let layout = Layout::array::<T>(len).ok()?;
     if layout.size() == 0 {

@@ -1,7 +1,7 @@
 //! Messages between ranks, each of them a subarray of some region and some block.
 //!
-//! What lies together on a side is sent or received there. A piece that is scattered on a side goes in chunks, so that its buffer stays in
-//! the cache: what is packed is not written to memory and read again, and staging does not grow with the pieces.
+//! A contiguous piece is sent or received in place. A non-contiguous piece is sent in chunks, so that its buffer stays in the cache:
+//! packed data are not written to memory and read again, and staging does not grow with the pieces.
 
 use super::{Place, Rows, Subarray, in_order};
 use crate::comm::Communicator;
@@ -15,20 +15,20 @@ use std::collections::BTreeMap;
 use std::mem::swap;
 use std::ops::Range;
 
-/// The most bytes of a piece that is scattered that go in one message; tests have few elements.
+/// Maximum bytes of a non-contiguous piece in one message; tests have few elements.
 const LONGEST: usize = if cfg!(test) { 24 } else { CHUNK as usize };
 
-/// In which order pairs of ranks exchange their pieces.
+/// The order in which pairs of ranks exchange their pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turns {
     /// All at once.
     Together,
-    /// In turn `t` a rank sends to the one `t` places after it and receives from the one `t` places before it, so that no two send to
-    /// the same one at once.
+    /// In turn `t` a rank sends to the rank `t` places after it and receives from the one `t` places before it, so that no two ranks
+    /// send to the same one at once.
     ByDistance,
 }
 
-/// What pieces are sent out of and received into, and where they are in it: in a block, in a region, or packed, one after the other.
+/// The buffers that pieces are sent from and received into, and the form of each: a block, a region, or packed, one piece after the other.
 pub(crate) struct Ends<'a> {
     /// The bytes of an element.
     pub(crate) element: usize,
@@ -37,7 +37,7 @@ pub(crate) struct Ends<'a> {
 }
 
 /// Sends and receives the pieces of an exchange (MPI 3.1, sections 3.7 and 3.10). They are packed and unpacked in
-/// `staging`, which is made longer if it is too short.
+/// `staging`, which grows if it is too short.
 ///
 /// ```text
 /// rows to columns       before         after
@@ -70,11 +70,11 @@ pub(crate) fn exchange<S: Pod>(
         rounds.entry(distance(me + size - other)).or_default()[1].push(stream);
     }
     let [outgoing, incoming] = staging;
-    // Every pair goes through its chunks in the same order and turns, so nobody waits in a circle.
+    // Every pair handles its chunks in the same order and turns, so no ranks wait in a circle.
     rounds.into_values().try_for_each(|streams| carry(comm, streams, source, target, [outgoing, incoming]))
 }
 
-/// Sends and receives pieces, a chunk of each at a time.
+/// Sends and receives pieces, one chunk of each per round.
 fn carry<S: Pod>(
     comm: &dyn Communicator,
     [mut sends, mut receives]: [Vec<Stream<'_>>; 2],
@@ -100,7 +100,8 @@ fn carry<S: Pod>(
     }
 }
 
-/// Where the next chunks are received, by rank: in the target where they lie together there, else in `staging`, one after the other.
+/// Returns the receive buffers of the next chunks, by rank: in the target if they are contiguous there, otherwise in `staging`,
+/// one after the other.
 fn places<'a>(streams: &[Stream<'_>], mut target: &'a mut [u8], staging: &'a mut [u8]) -> Vec<(usize, &'a mut [u8])> {
     let staged = streams.iter().filter(|stream| stream.place.is_none());
     let rooms = split_mut(staging, staged.clone().map(Stream::staged));
@@ -119,21 +120,21 @@ fn places<'a>(streams: &[Stream<'_>], mut target: &'a mut [u8], staging: &'a mut
     there.chain(rooms).collect()
 }
 
-/// One side of a piece on its way: its chunks, one after the other.
+/// One side of a piece in flight: its chunks, one after the other.
 struct Stream<'a> {
     /// The other rank.
     rank: usize,
     rows: Rows<'a>,
-    /// Where the piece is, if it lies together on this side.
+    /// The range of the piece, if it is contiguous on this side.
     place: Option<Range<usize>>,
-    /// Elements of a chunk, and those that have not gone yet.
+    /// Elements of a chunk, and elements not yet sent or received.
     chunk: usize,
     left: usize,
     element: usize,
 }
 
 impl<'a> Stream<'a> {
-    /// One side of a piece. Where pieces are packed one after the other, those in front of it have `before` elements.
+    /// One side of a piece. If pieces are packed one after the other, those before it have `before` elements.
     fn new(rank: usize, piece: &'a Subarray, [from, to]: [Place; 2], element: usize, before: usize) -> Self {
         let side = if from == Place::Packed { to } else { from };
         // Both ends know both sides, so they agree on the chunks.
@@ -149,12 +150,12 @@ impl<'a> Stream<'a> {
         self.chunk.min(self.left)
     }
 
-    /// The bytes that the next chunk is staged in.
+    /// The bytes of staging for the next chunk.
     fn staged(&self) -> usize {
         if self.place.is_some() { 0 } else { self.next() * self.element }
     }
 
-    /// Where the bytes of the next chunk are, if the piece lies together.
+    /// The bytes of the next chunk in place, if the piece is contiguous.
     fn next_in_place(&self) -> Option<Range<usize>> {
         let start = self.place.as_ref()?.end - self.left;
         Some(start * self.element..(start + self.next()) * self.element)
@@ -173,18 +174,18 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// Puts a chunk that has come into `staging` where it belongs, if it is not there.
+    /// Unpacks a received chunk from `staging`, unless it was received in place.
     fn arrived(&mut self, staging: &[u8], target: &mut [u8]) {
         let len = self.next();
         self.left -= len;
         if self.place.is_none() {
-            // The last rows are all that there are, also of elements that have several places.
+            // With the last chunk, all remaining rows are copied, also those of elements that have several places.
             self.rows.copy(if self.left == 0 { usize::MAX } else { len }, self.element, staging, target);
         }
     }
 }
 
-/// Sends data to one rank and receives from another, where there are any and they are not empty (MPI 3.1, section 3.7).
+/// Sends data to one rank and receives from another, if given and not empty (MPI 3.1, section 3.7).
 pub(crate) fn pass_on<T: Element>(
     comm: &dyn Communicator,
     send: Option<(usize, &[T])>,
@@ -195,8 +196,8 @@ pub(crate) fn pass_on<T: Element>(
     comm.exchange(send.as_slice(), receive.as_mut_slice())
 }
 
-/// Gathers the parts of a region, which all members of a group know, along one stage after the other; the group itself if it has no stages
-/// (MPI 3.1, section 5.7). The last one puts them where they belong if they follow one another in the region, else they are staged.
+/// Gathers the parts of a region, which all members of a group know, in one stage after the other, or over the group itself if it has no
+/// stages (MPI 3.1, section 5.7). The last stage receives them in place if they are in order in the region; otherwise they are staged.
 ///
 /// ```text
 /// before   member 0: a    member 1: b    member 2: c
@@ -249,8 +250,8 @@ pub(crate) fn all_gather<S: Pod>(
     Ok(())
 }
 
-/// Receives a part of a region by `carry`, which is given where to: to its place in `region` if it lies together there, else to `staging`,
-/// which is made longer if it is too short, and from there to its places.
+/// Receives a part of a region by `carry`, which gets the receive buffer: its place in `region` if it is contiguous there, otherwise
+/// `staging`, which grows if it is too short and from which the part is then copied to its places.
 ///
 /// # Errors
 /// As for [`exchange`].

@@ -1,7 +1,7 @@
-//! The rows of a subarray: elements that follow one another in two places, and copying them.
+//! The rows of a subarray: elements that are contiguous in two places, and copying them.
 //!
-//! Positions of rows are in elements, places are bytes: one copy of this code serves all element types. What is packed is
-//! sent at once and stays in the cache; what is copied or unpacked goes past it where the target is large.
+//! Positions of rows are in elements, buffers are bytes: one copy of this code serves all element types. Packed data are
+//! sent at once and stay in the cache; copies and unpacked data bypass it if the target is large.
 
 use super::spans::{self, Cursor, Group, Span};
 use super::{Copier, Place, Subarray};
@@ -9,12 +9,12 @@ use crate::comm::{Layout, LayoutLevel};
 use crate::region::row_major;
 use smallvec::SmallVec;
 
-/// Elements that follow one another in both places.
+/// Elements that are contiguous in both places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
-    /// The position of the first in the place that they are in.
+    /// The position of the first in the source.
     pub(crate) from: usize,
-    /// The position of the first in the place that they go to.
+    /// The position of the first in the target.
     pub(crate) to: usize,
     /// The number of elements.
     pub(crate) len: usize,
@@ -24,14 +24,14 @@ pub(crate) struct Row {
 #[derive(Clone, Debug)]
 pub(crate) struct Rows<'a> {
     places: [Place; 2],
-    /// Outermost first. Dimensions that are whole in both places, and all inside of them too, are merged into the one outside
-    /// of them: an index of the last one stands for a run of several elements.
+    /// Outermost first. Dimensions that are complete in both places, as are all inside them, are merged into the next outer
+    /// one: an index of the last one stands for a run of several elements.
     dims: SmallVec<[Dim<'a>; 4]>,
     /// The next span of the last dimension.
     next: Cursor,
-    /// What is left of a row that was cut.
+    /// The rest of a row that was cut.
     rest: Option<Row>,
-    /// The elements that have been passed.
+    /// The number of elements passed so far.
     gone: usize,
     done: bool,
 }
@@ -41,9 +41,9 @@ struct Dim<'a> {
     groups: &'a [Group],
     /// Elements between neighbours along this dimension, in each place.
     strides: [usize; 2],
-    /// Where the indices of the dimensions outside of it lead to.
+    /// The offset given by the indices of the dimensions outside it.
     base: [usize; 2],
-    /// The span, where it is in both places, and the index inside of it; of no use for the last dimension.
+    /// The span, its start in both places, its length, and the index inside it; unused for the last dimension.
     cursor: Cursor,
     starts: [usize; 2],
     len: usize,
@@ -51,7 +51,7 @@ struct Dim<'a> {
 }
 
 impl Dim<'_> {
-    /// Goes to the first index of a span.
+    /// Moves to the first index of a span.
     fn enter(&mut self, cursor: Cursor, places: [Place; 2]) {
         let span = self.groups[cursor.group].span(cursor.turn, cursor.nth);
         (self.cursor, self.index, self.len) = (cursor, 0, span.len);
@@ -62,7 +62,7 @@ impl Dim<'_> {
 impl<'a> Rows<'a> {
     pub(super) fn new(subarray: &'a Subarray, places: [Place; 2]) -> Self {
         let ndim = subarray.dims.len();
-        // An array of no dimensions is one row of one element.
+        // An array of no dimensions has one row of one element.
         let rest = (ndim == 0 && subarray.len == 1).then_some(Row { from: 0, to: 0, len: 1 });
         let whole = |&dim: &usize| places.iter().all(|&place| subarray.is_full(dim, place));
         let some = subarray.len > 0 && subarray.dims.iter().all(|groups| !groups.is_empty());
@@ -83,7 +83,7 @@ impl<'a> Rows<'a> {
         rows
     }
 
-    /// Returns where the elements, of `element` bytes each, are in the first of the two places, or in the second.
+    /// Returns the layout of the elements, of `element` bytes each, in the first of the two places, or in the second.
     ///
     /// # Panics
     /// If rows have been passed already: a bug in polyshard.
@@ -100,8 +100,7 @@ impl<'a> Rows<'a> {
         Layout { levels: self.dims.iter().map(level).collect() }
     }
 
-    /// Calls `f` with the next rows, `elements` elements together or until there are no more; the last of them is
-    /// cut if need be.
+    /// Calls `f` with the next rows, up to `elements` elements in total; the last row is cut if need be.
     pub(crate) fn next(&mut self, elements: usize, mut f: impl FnMut(Row)) {
         let mut left = elements;
         if let Some(row) = self.rest.take() {
@@ -110,14 +109,14 @@ impl<'a> Rows<'a> {
             f(row);
         }
         let [from, to] = self.places.map(|place| place as usize);
-        // Rows may be single elements, so the inner loop asks for no more than it needs.
+        // Rows may be single elements, so the inner loop computes no more than it needs.
         while left > 0 && !self.done {
             let Some(&Dim { groups, strides, base, .. }) = self.dims.last() else { return };
             let row = |base: [usize; 2], span: &Span| {
                 let [from, to] = [base[0] + span.starts[from] * strides[0], base[1] + span.starts[to] * strides[1]];
                 Row { from, to, len: span.len * strides[0] }
             };
-            // Most subarrays are boxes, which have one row at a time.
+            // Most subarrays are boxes, which have one row per outer index.
             if let [Group { pattern, turns: 1, .. }] = groups
                 && let [span] = &pattern[..]
             {
@@ -168,14 +167,13 @@ impl<'a> Rows<'a> {
         self.gone += elements - left;
     }
 
-    /// Copies the next elements, `elements` of them or all that are left, of `element` bytes each. What is packed on either
-    /// side are these elements alone.
+    /// Copies the next elements, `elements` of them or all that remain, of `element` bytes each. A packed side holds these elements only.
     ///
     /// # Panics
-    /// If a row leaves `source` or `target`: a bug in polyshard.
+    /// If a row exceeds `source` or `target`: a bug in polyshard.
     pub(crate) fn copy(&mut self, elements: usize, element: usize, source: &[u8], target: &mut [u8]) {
         let copier = match self.places[1] {
-            // Past the cache would be to memory and back.
+            // Streaming stores would send packed data to memory and back.
             Place::Packed => Copier::ORDINARY,
             Place::Block | Place::Region => Copier::new(target.len()),
         };
@@ -195,7 +193,7 @@ impl<'a> Rows<'a> {
         Row { len: row.len.min(left), ..row }
     }
 
-    /// Goes to the next indices of all dimensions but the last.
+    /// Moves to the next indices of all dimensions but the last.
     fn step(&mut self) {
         for dim in (0..self.dims.len() - 1).rev() {
             let places = self.places;
@@ -214,7 +212,7 @@ impl<'a> Rows<'a> {
         self.done = true;
     }
 
-    /// Works out the bases of the dimensions inside of `dim`.
+    /// Updates the bases of the dimensions inside `dim`.
     fn rebase(&mut self, dim: usize) {
         for inner in dim + 1..self.dims.len() {
             let &Dim { strides, base, starts, index, .. } = &self.dims[inner - 1];

@@ -1,16 +1,16 @@
-//! The spans of a subarray along a dimension, in as little memory as says it.
+//! The spans of a subarray along a dimension, stored compactly.
 //!
-//! A block-cyclic array has a span per block. Spans that come again at equal distances are written down once:
+//! A block-cyclic array has a span per block. Spans that repeat at equal distances are stored once:
 //!
 //! ```text
 //! blocks of 2 on 3 ranks     . . a b . . . . c d . . . . e f . .
-//! rank 1 has                 spans of 2 from 2 on, 3 times, 6 further on each time
+//! rank 1 has                 3 spans of 2, starting at 2 and then every 6
 //! ```
 
 use super::Place;
 use smallvec::SmallVec;
 
-/// Indices along a dimension that follow one another in all places.
+/// Indices along a dimension that are contiguous in all places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     /// The position of the first index in each of the three places.
@@ -23,26 +23,26 @@ impl Span {
         self.starts[place as usize] + self.len
     }
 
-    /// How much further on this one is than another in each place, if it is in none before it.
+    /// The distance from another span in each place, if this one precedes it in none.
     fn beyond(&self, other: &Self) -> Option<[usize; 3]> {
         let beyond = |place: usize| self.starts[place].checked_sub(other.starts[place]);
         Some([beyond(0)?, beyond(1)?, beyond(2)?])
     }
 
-    /// Whether it goes on where `before` ends, in `place` and in a message.
+    /// Whether it begins where `before` ends, in `place` and in a message.
     fn follows(&self, before: &Self, place: Place) -> bool {
         [place, Place::Packed].iter().all(|&place| before.end(place) == self.starts[place as usize])
     }
 }
 
-/// Spans that come again.
+/// Spans that repeat.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
-    /// In the first turn; at least one.
+    /// The spans of the first turn; at least one.
     pub(super) pattern: SmallVec<[Span; 1]>,
-    /// How much further on the next turn is in each place.
+    /// The distance from one turn to the next in each place.
     pub(super) steps: [usize; 3],
-    /// How many turns there are, at least one.
+    /// The number of turns, at least one.
     pub(super) turns: usize,
 }
 
@@ -58,7 +58,7 @@ impl Group {
     }
 }
 
-/// A span of a list of groups, by number of the group, of the turn and of the span in the pattern.
+/// A span of a list of groups, by the indices of the group, of the turn and of the span in the pattern.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cursor {
     pub(super) group: usize,
@@ -67,7 +67,7 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
-    /// The next span; its group is none of the list after the last one.
+    /// The next span; after the last one, its group is past the end of the list.
     pub(super) fn next(self, groups: &[Group]) -> Self {
         let Self { group, turn, nth } = self;
         let Group { pattern, turns, .. } = &groups[group];
@@ -99,7 +99,7 @@ pub(super) fn last(groups: &[Group]) -> Option<Span> {
     groups.last().map(Group::last)
 }
 
-/// Whether the indices follow one another in `place`, in order and each once.
+/// Whether the indices are contiguous in `place`, in order and each once.
 pub(super) fn is_run(groups: &[Group], place: Place) -> bool {
     let inside = |group: &Group| {
         let turns = group.turns == 1 || group.span(1, 0).follows(&group.span(0, group.pattern.len() - 1), place);
@@ -108,7 +108,7 @@ pub(super) fn is_run(groups: &[Group], place: Place) -> bool {
     groups.iter().all(inside) && groups.windows(2).all(|pair| pair[1].pattern[0].follows(&pair[0].last(), place))
 }
 
-/// Adds spans, as one more turn of the last group if they are that.
+/// Adds spans; if they continue the last group, as another turn of it.
 pub(super) fn push(groups: &mut Vec<Group>, window: &[Span]) {
     let Some(first) = window.first() else { return };
     if let Some(Group { pattern, steps, turns }) = groups.last_mut()
@@ -127,20 +127,19 @@ pub(super) fn push(groups: &mut Vec<Group>, window: &[Span]) {
     groups.push(Group { pattern: window.into(), steps: [0; 3], turns: 1 });
 }
 
-/// Joins pieces of a dimension that are neighbours in both places, and finds those that come again after `period` indices. A
-/// piece is its first global index, its positions in the block and the region, and its length. Returns the first index of
-/// all, and the spans.
+/// Joins pieces of a dimension that are adjacent in both places, and finds those that repeat after `period` indices. A piece is its
+/// first global index, its positions in the block and the region, and its length. Returns the first index of all, and the spans.
 pub(super) fn group(
     pieces: impl IntoIterator<Item = (usize, [usize; 2], usize)>,
     period: Option<usize>,
 ) -> (usize, Vec<Group>) {
     let mut groups = Vec::new();
-    // What begins less than a period after `start`, and the global index at which the last of it begins.
+    // The spans that begin less than a period after `start`, their first global index.
     let mut window: SmallVec<[Span; 4]> = SmallVec::new();
     let (mut first, mut start, mut packed) = (None, 0, 0);
     for (global, [block, region], len) in pieces {
         packed += len;
-        // Cyclic blocks of an axis of one rank, say, are neighbours in every place.
+        // Cyclic blocks of an axis of one rank, for example, are adjacent in every place.
         if let Some(last) = window.last_mut()
             && last.end(Place::Block) == block
             && last.end(Place::Region) == region
@@ -163,7 +162,7 @@ pub(super) fn group(
     (first.unwrap_or(0), groups)
 }
 
-/// Adds the places where what there is of the first `period` positions of the region is again in `len` positions.
+/// Adds the places where spans of the first `period` positions of the region repeat within `len` positions.
 pub(super) fn repeat(groups: &mut Vec<Group>, period: usize, len: usize) {
     let once = groups.clone();
     for round in (period..len).step_by(period) {
@@ -181,7 +180,7 @@ pub(super) fn repeat(groups: &mut Vec<Group>, period: usize, len: usize) {
     }
 }
 
-/// Leaves out the spans that are not `kept`.
+/// Removes the spans that are not `kept`.
 pub(super) fn retain(groups: &mut Vec<Group>, kept: impl Fn(&Span) -> bool) {
     for group in std::mem::take(groups) {
         for turn in 0..group.turns {

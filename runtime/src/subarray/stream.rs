@@ -1,38 +1,38 @@
-//! Copying rows into memory that is larger than the cache, past it.
+//! Copies of rows with streaming stores, which bypass the cache, into memory larger than it.
 //!
 //! An ordinary store reads the line that it writes to. For a tile that does not fit the cache that is a third
-//! of all traffic, and it throws out what the cache had; streaming stores do neither. They pay for long rows
-//! in large tiles only, so a [`Copier`] is made for each tile and takes the ordinary way for anything else.
+//! of all traffic, and it evicts the contents of the cache; streaming stores do neither. They pay only for long
+//! rows in large tiles, so a [`Copier`] is made for each tile and uses ordinary stores for anything else.
 #![expect(unsafe_code, reason = "writes through pointers, with vector instructions where the machine has them")]
 
 use std::ptr;
 
-/// Minimum bytes of a tile that is written past the cache.
+/// Minimum bytes of a tile that is written with streaming stores.
 const LARGE: usize = 4 << 20;
 
 /// Minimum bytes of a row whose own cache lines outweigh those that it shares with its neighbours.
 const LONG: usize = 512;
 
-/// Copies rows to where other ranks may see them.
+/// Copies rows into memory that other ranks may see.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Copier {
     streams: bool,
 }
 
 impl Copier {
-    /// The way that leaves what it writes in the cache.
+    /// The copier whose writes stay in the cache.
     pub(crate) const ORDINARY: Self = Self { streams: false };
 
-    /// Returns the way to copy into tiles of `tile` bytes.
+    /// Returns the copier for tiles of `tile` bytes.
     pub(crate) fn new(tile: usize) -> Self {
         Self { streams: tile >= LARGE && available() }
     }
 
-    /// Copies `from` to the bytes from `to` on.
+    /// Copies `from` to the bytes starting at `to`.
     ///
     /// # Safety
-    /// As many bytes can be written from `to` on, `from` is none of them, and nobody else reads or writes them
-    /// before [`finish`](Self::finish) has returned.
+    /// As many bytes starting at `to` must be writable and not overlap `from`, and no other code may read or
+    /// write them before [`finish`](Self::finish) has returned.
     #[inline]
     pub(crate) unsafe fn copy(self, from: &[u8], to: *mut u8) {
         // SAFETY: the caller's promise.
@@ -48,10 +48,10 @@ impl Copier {
         }
     }
 
-    /// Copies `from` to `to`, as long.
+    /// Copies `from` to `to`, which must have the same length.
     ///
     /// # Panics
-    /// If it is not.
+    /// If the lengths differ.
     #[inline]
     pub(crate) fn put(self, from: &[u8], to: &mut [u8]) {
         assert_eq!(from.len(), to.len(), "a row is as long on both sides: this is a bug in polyshard");
@@ -60,11 +60,11 @@ impl Copier {
         unsafe { self.copy(from, to.as_mut_ptr()) }
     }
 
-    /// Lets others see what has been copied, once this rank synchronises with them.
+    /// Makes the copied data visible to other ranks, once this rank synchronises with them.
     pub(crate) fn finish(self) {
         #[cfg(target_arch = "x86_64")]
         if self.streams {
-            // Streaming stores are not ordered by what orders others, such as releasing a lock.
+            // Streaming stores are not ordered by operations that order other stores, such as releasing a lock.
             // SAFETY: every x86-64 machine has this instruction.
             unsafe { std::arch::x86_64::_mm_sfence() };
         }
@@ -92,18 +92,17 @@ mod x86 {
     /// Bytes of one turn of the loop: two lines, so that loads run ahead of stores.
     const TURN: usize = 4 * WIDTH;
 
-    /// Copies `len` bytes, which do not overlap, whole lines of them past the cache.
+    /// Copies `len` bytes, which do not overlap, whole lines of them with streaming stores.
     ///
     /// # Safety
-    /// As many bytes can be read from `from` on and written from `to` on, and the machine has AVX2.
+    /// As many bytes must be readable starting at `from` and writable starting at `to`, and the machine must have AVX2.
     #[target_feature(enable = "avx2")]
     pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
-        // Up to the first line that this row has alone.
+        // Up to the first line that belongs to this row alone.
         let head = to.align_offset(2 * WIDTH).min(len);
         let turns = (len - head) / TURN;
         let tail = head + turns * TURN;
-        // SAFETY: head, turns and tail follow one another and are `len` bytes together; vectors are stored at
-        // multiples of their width.
+        // SAFETY: head, turns and tail are contiguous and `len` bytes together; vectors are stored at multiples of their width.
         unsafe {
             ptr::copy_nonoverlapping(from, to, head);
             for turn in 0..turns {
@@ -125,13 +124,13 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Every byte of a row is copied, and none beside it, wherever it starts and ends.
+        /// Every byte of a row is copied, and none beside it, at any start and length.
         #[test]
         fn rows_are_copied_exactly(start in 0usize..70, to in 0usize..70, len in 0usize..2000, streams: bool) {
             let source: Vec<u8> = (0..start + len).map(|i| (i * 7 + i / 256) as u8).collect();
             let mut target = vec![255u8; to + len + 70];
             let copier = Copier { streams: streams && available() };
-            // SAFETY: `target` has `len` bytes from `to` on, and is no part of `source`.
+            // SAFETY: `target` has `len` bytes starting at `to`, and does not overlap `source`.
             unsafe { copier.copy(&source[start..], target[to..].as_mut_ptr()) };
             copier.finish();
             prop_assert_eq!(&target[to..to + len], &source[start..]);

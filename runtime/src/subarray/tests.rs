@@ -1,4 +1,4 @@
-//! Subarrays against walks over single elements.
+//! Subarrays compared with loops over single elements.
 
 use super::*;
 use crate::layout::{Mesh, Placement};
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 const UNREAD: i32 = -1;
 
-/// What each of the three places has, without a value where it has no element of the subarray.
+/// The contents of the three places; none where a place has no element of the subarray.
 type Places = [Vec<Option<i32>>; 3];
 
 /// The elements at `indices` that are `kept`.
@@ -52,7 +52,7 @@ fn check(part: &Subarray, places: &Places) {
     cut(part, places, &packed);
 }
 
-/// However a subarray is cut into messages, they have its elements in order.
+/// However a subarray is divided into messages, they hold its elements in order.
 fn cut(part: &Subarray, places: &Places, packed: &[i32]) {
     let bytes = size_of::<i32>();
     let source: Vec<i32> = places[0].iter().map(|value| value.unwrap_or(UNREAD)).collect();
@@ -64,7 +64,7 @@ fn cut(part: &Subarray, places: &Places, packed: &[i32]) {
             let mut message = vec![UNREAD; chunk.len()];
             out.copy(chunk.len(), bytes, cast_slice(&source), cast_slice_mut(&mut message));
             assert_eq!(message, chunk);
-            // What a region has more than once is received as a whole.
+            // Elements with several places in a region are received as a whole.
             if once {
                 back.copy(chunk.len(), bytes, cast_slice(&message), cast_slice_mut(&mut region));
             }
@@ -76,7 +76,7 @@ fn cut(part: &Subarray, places: &Places, packed: &[i32]) {
 }
 
 proptest! {
-    /// What a rank owns of a region is where it is in the block and in the region, be it in blocks or round the end.
+    /// The part of a region that a rank owns has the right places in the block and in the region, also for blocks and around the end.
     #[test]
     fn a_subarray_is_what_a_rank_owns_of_a_region(sharding in shardings(), seed in any::<u64>()) {
         let regions = [region(seed, 0, sharding.shape()), blocks(seed, 0, sharding.shape()), around(seed, 0, sharding.shape())];
@@ -103,7 +103,7 @@ proptest! {
         }
     }
 
-    /// What ranks hand to a reader is what it lacks, each element from one of them, and it keeps what it has.
+    /// Ranks send a reader the elements it lacks, each from one of them, and it keeps those it has.
     #[test]
     fn pieces_are_what_a_reader_needs([source, target] in sharding_pairs(), seed in any::<u64>()) {
         let mesh = source.mesh();
@@ -125,7 +125,7 @@ proptest! {
         }
     }
 
-    /// A copy around a box is all but what is in the box, where the box is one of spans.
+    /// A copy around a box copies all elements outside the box, where the box ends at spans.
     #[test]
     fn a_copy_around_a_box_leaves_the_box(starts in prop::collection::vec((0i64..4, 1i64..5, 1i64..5), 0..4)) {
         let shape: Vec<usize> = starts.iter().map(|&(before, len, behind)| (before + len + behind) as usize).collect();
@@ -152,7 +152,7 @@ proptest! {
     }
 }
 
-/// What comes again at equal distances is written down once, however often it comes.
+/// Spans that repeat at equal distances are stored once, for any number of repetitions.
 #[test]
 fn blocks_that_come_again_are_one_group() {
     let mesh = Mesh::new([("x", 3)]);
@@ -168,13 +168,13 @@ fn blocks_that_come_again_are_one_group() {
         for (owner, reader) in (0..3).flat_map(|owner| (0..3).map(move |reader| (owner, reader))) {
             let part = Subarray::between(source, source, owner, target, reader);
             let written: usize = part.dims[0].iter().map(|group| group.pattern.len()).sum();
-            // And what is cut off at either end.
+            // And the spans cut off at either end.
             assert!(written <= 4 * spans, "{written} spans of {owner} for {reader}: {source} to {target}");
         }
     }
 }
 
-/// The indices of a region, row-major, as it says them.
+/// The indices of a region, row-major, in its own order.
 fn positions(region: &Region) -> Vec<Vec<i64>> {
     if region.is_empty() {
         return Vec::new();

@@ -1,19 +1,18 @@
 //! The network of an emulated machine: when a message that is sent now arrives.
 //!
-//! Each port keeps a timetable on the wall clock. A message takes the first time that is free on each port of its
-//! way, as much as its bytes take there, and arrives when it has passed the last; whoever receives it sleeps until
-//! then. So messages wait for one another where they meet, and nowhere else:
+//! Each port keeps a timetable on the wall clock. A message reserves the first free time on each port of its path,
+//! as long as its bytes take there, and arrives when it has passed the last; its receiver sleeps until then. So
+//! messages wait for each other where they share a port, and nowhere else:
 //!
 //! ```text
 //! 3 messages of ranks 0, 1 and 2 of node 0, sent at once          ranks 0, 1 and 2 pass them inside the node
 //! port of node 0   |--- 0 ---|--- 1 ---|--- 2 ---|                ports of 0, 1, 2   |-|
 //! ```
 //!
-//! Messages travel as packets do: one enters a port when it has begun to leave the one before, and fills what time
-//! others leave between them, in pieces if need be. If it had to pass in one piece, ranks that are a little out of
-//! step would leave gaps that are a little too short for anyone. Several ports that a member shares are one of their
-//! bandwidth together. Nothing here knows collectives, nor how long one should take. A network that is shaken adds a time of its own to each
-//! message, by which messages overtake one another.
+//! Messages travel as packets do: one enters a port when it has begun to leave the one before, and fills the gaps that others leave, in
+//! pieces if need be. If it had to pass in one piece, ranks that are slightly out of step would leave gaps slightly too short to use.
+//! Several ports that a member shares are modelled as one with their total bandwidth. Nothing here knows collectives, nor how long one
+//! should take. A shaken network adds a random delay to each message, so that messages overtake each other.
 
 use crate::comm::threads::Shared;
 use crate::mix::mix;
@@ -25,10 +24,10 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A rank that waits for a message looks this often whether another has failed meanwhile.
+/// Interval at which a rank that waits for a message checks whether another has failed.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The ports of a machine, shared by all ranks. Times are seconds since it was made.
+/// The ports of a machine, shared by all ranks. Times are seconds since the network was made.
 pub(crate) struct Network {
     devices: usize,
     /// By source and then target.
@@ -38,18 +37,18 @@ pub(crate) struct Network {
     shaken: Option<Shaken>,
 }
 
-/// Messages that arrive later than they would, each by a time of its own: a function of the seed, the two ranks and how many messages the
-/// one has sent to the other before. So the same times are drawn whatever the threads do.
+/// Random delays of messages: a function of the seed, the two ranks and the number of earlier messages from the one to the other. So the
+/// delays do not depend on the timing of the threads.
 struct Shaken {
     seed: u64,
-    /// Seconds that are added at most.
+    /// Maximum delay in seconds.
     most: f64,
-    /// How many messages were sent, by source and then target.
+    /// The number of messages sent, by source and then target.
     sent: Vec<AtomicU64>,
 }
 
 impl Shaken {
-    /// Returns by how many seconds the next message from one device to another is late.
+    /// Returns the delay of the next message from one device to another, in seconds.
     fn next(&self, path: usize) -> f64 {
         let number = self.sent[path].fetch_add(1, Ordering::Relaxed);
         let drawn = [path as u64, number].into_iter().fold(mix(self.seed), |state, value| mix(state ^ mix(value)));
@@ -60,7 +59,7 @@ impl Shaken {
 
 /// The path of messages from one device to another.
 struct Path {
-    /// Ports, and the seconds that a byte takes there.
+    /// Ports, and the seconds that a byte takes on each.
     passages: Vec<(usize, f64)>,
     latency: f64,
 }
@@ -68,17 +67,17 @@ struct Path {
 /// When a port is busy.
 #[derive(Default)]
 struct Timetable {
-    /// From when until when, ascending and apart.
+    /// Start and end times, ascending and disjoint.
     busy: Vec<(f64, f64)>,
-    /// Seconds for which it has been taken in all.
+    /// Total seconds reserved so far.
     taken: f64,
 }
 
 impl Network {
-    /// Returns the idle network of a machine of which each second lasts `slowdown` seconds.
+    /// Returns the idle network of a machine slowed down by `slowdown`: each of its seconds takes `slowdown` seconds.
     ///
     /// # Errors
-    /// If `slowdown` is not more than 0 and finite.
+    /// If `slowdown` is not positive and finite.
     pub(crate) fn new(machine: &Machine, slowdown: f64) -> Result<Self> {
         if !(slowdown > 0.0 && slowdown.is_finite()) {
             return Err(LaunchError::Slowdown { factor: slowdown.to_string() }.into());
@@ -100,7 +99,7 @@ impl Network {
         Ok(Self { devices, paths, ports, made: Instant::now(), shaken: None })
     }
 
-    /// Returns the network with each message late by a time from 0 to `most`, drawn by a seed.
+    /// Returns the network with each message delayed by 0 to `most`, drawn from a seed.
     pub(crate) fn shaken(self, seed: u64, most: Duration) -> Self {
         let sent = self.paths.iter().map(|_| AtomicU64::new(0)).collect();
         Self { shaken: Some(Shaken { seed, most: most.as_secs_f64(), sent }), ..self }
@@ -111,14 +110,14 @@ impl Network {
         self.devices
     }
 
-    /// Returns the time.
+    /// Returns the time in seconds.
     pub(super) fn now(&self) -> f64 {
         self.made.elapsed().as_secs_f64()
     }
 
     /// Sends a message of `bytes` bytes from `source` to `target` at time `now`; returns when it arrives.
     pub(super) fn send(&self, source: usize, target: usize, bytes: usize, now: f64) -> f64 {
-        // A panic under the lock is a bug of ours, and leaves timetables as they were.
+        // A panic under the lock is a bug in this module, and leaves timetables as they were.
         let mut ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
         let number = source * self.devices + target;
         let path = &self.paths[number];
@@ -126,13 +125,13 @@ impl Network {
         for &(port, seconds) in &path.passages {
             let taken = ports[port].take(begin, bytes as f64 * seconds, now);
             begin = taken.0;
-            // A slower port before this one holds the message's end back.
+            // A slower port before this one delays the message's end.
             end = f64::max(end, taken.1);
         }
         end + path.latency + self.shaken.as_ref().map_or(0.0, |shaken| shaken.next(number))
     }
 
-    /// Returns how much longer a message takes for each byte where no other is on the way, in seconds.
+    /// Returns how much longer a message takes per byte on an idle network, in seconds.
     pub(super) fn seconds_per_byte(&self, source: usize, target: usize) -> f64 {
         let path = &self.paths[source * self.devices + target];
         path.passages.iter().map(|passage| passage.1).fold(0.0, f64::max)
@@ -153,7 +152,7 @@ impl Network {
         }
     }
 
-    /// Returns for how many seconds the port was taken that was taken longest.
+    /// Returns the seconds for which the busiest port was reserved.
     #[cfg(test)]
     pub(super) fn most_taken(&self) -> f64 {
         let ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
@@ -162,14 +161,14 @@ impl Network {
 }
 
 impl Timetable {
-    /// Takes the first `seconds` seconds that are free from `earliest` on; returns when they begin and end. What ended
-    /// before `now` is forgotten.
+    /// Reserves the first `seconds` seconds that are free at or after `earliest`; returns when they begin and end.
+    /// Reservations that ended before `now` are forgotten.
     fn take(&mut self, earliest: f64, seconds: f64, now: f64) -> (f64, f64) {
         self.busy.retain(|(_, until)| *until > now);
         let (mut time, mut left) = (earliest, seconds);
         let mut pieces = Vec::new();
         for &(from, until) in self.busy.iter().chain([&(f64::INFINITY, f64::INFINITY)]) {
-            // The end of a gap that is filled is exactly where the next begins.
+            // The end of a filled gap is exactly the start of the next reservation.
             let end = if from - time > left { time + left } else { from };
             if end > time {
                 pieces.push((time, end));
@@ -185,7 +184,7 @@ impl Timetable {
         self.taken += seconds;
         self.busy.append(&mut pieces);
         self.busy.sort_by(|left, right| left.0.total_cmp(&right.0));
-        // Times that touch are one, so that the table stays short.
+        // Adjacent reservations are merged, so that the table stays short.
         self.busy.dedup_by(|next, before| {
             let touch = next.0 <= before.1;
             if touch {
@@ -252,7 +251,7 @@ mod tests {
 
     #[test]
     fn messages_arrive_in_another_order_for_each_seed_and_the_same_one_again() {
-        // Of messages without bytes, those inside of the node of the last one come first.
+        // Of messages without bytes, those sent inside the last device's node arrive first.
         assert_eq!(order(&network()), [2, 5, 0, 1, 3, 4]);
         let shaken = |seed| order(&network().shaken(seed, Duration::from_secs(10)));
         let orders: Vec<_> = (0..20).map(shaken).collect();
@@ -293,7 +292,7 @@ mod tests {
     }
 
     proptest! {
-        /// A port carries one message at a time, all of each, none before it was sent, and is not idle while one waits.
+        /// A port carries one message at a time, each in full, none before it was sent, and is not idle while one waits.
         #[test]
         fn a_port_is_never_taken_twice(messages in prop::collection::vec((0.0..9.0, 0.0..3.0), 1..40)) {
             let mut port = Timetable::default();

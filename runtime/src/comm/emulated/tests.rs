@@ -1,4 +1,4 @@
-//! What passes the ports of an emulated machine, and that ranks wait for it.
+//! Checks how long messages take on an emulated machine's ports, and that ranks wait for them.
 
 use super::*;
 use crate::emulate::on_network;
@@ -41,7 +41,7 @@ fn carry_out(comm: &dyn Communicator, operation: Collective, bytes: usize) -> Re
     }
 }
 
-/// The planner says how many bytes pass the busiest port; here they pass it.
+/// The planner predicts the load of the busiest port in seconds; the emulated port has the same load.
 #[test]
 fn collectives_load_the_busiest_port_as_the_planner_expects() {
     use Collective::{AllGather, AllReduce, AllToAll, Broadcast, Reduce, ReduceScatter};
@@ -57,7 +57,7 @@ fn collectives_load_the_busiest_port_as_the_planner_expects() {
         machine(&[(5, Line, 1e6, None)]),
         machine(&[(2, Switch, 1e6, Some(1)), (4, Ring, 2e6, None)]),
     ];
-    // Each operation loads ports for thousands of seconds, which pass in none.
+    // Each operation loads ports for thousands of emulated seconds, which pass in almost no time.
     const SLOWDOWN: f64 = 1e-9;
     for machine in &machines {
         let ranks = machine.devices();
@@ -68,7 +68,7 @@ fn collectives_load_the_busiest_port_as_the_planner_expects() {
             let groups: Vec<Vec<usize>> =
                 (0..ranks).map(|group| (0..ranks).filter(|&rank| label(rank) == group).collect()).collect();
             for operation in [AllReduce, ReduceScatter, AllGather, Reduce, Broadcast, AllToAll] {
-                // Of whole elements, whichever way it is cut: 840 is a multiple of all numbers up to 8.
+                // Whole elements in every division: 840 is a multiple of all numbers up to 8.
                 let bytes = 2 * 4 * 16 * 840;
                 let network = Arc::new(Network::new(machine, SLOWDOWN).unwrap());
                 on_network(&network, |world| {

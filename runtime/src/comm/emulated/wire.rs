@@ -1,13 +1,12 @@
-//! A group's messages: real ones between threads, each with the time at which it arrives.
+//! A group's messages: real ones between threads, each with its emulated arrival time.
 //!
 //! ```text
-//! rank 0   takes ports until 7.2, sends "data", "7.2"
+//! rank 0   reserves ports until 7.2, sends "data", "7.2"
 //! rank 1   receives "data", "7.2", and sleeps until 7.2
 //! ```
 //!
-//! The sender does not wait: a message is on its way as soon as it is sent, and its ports are what delays it. Deadlocks
-//! and lengths that differ are found by the threads below, and named as they name them. A message to oneself passes
-//! no port.
+//! The sender does not wait: a message is in flight as soon as it is sent, and only its ports delay it. The threads below
+//! find deadlocks and lengths that differ, and name them in their messages. A message of a rank to itself passes no port.
 
 use super::network::Network;
 use crate::Result;
@@ -36,7 +35,7 @@ impl Wire {
         Self::new(comm, members, Arc::clone(&self.network), Arc::clone(&self.ranks))
     }
 
-    /// Returns the threads' group, whose messages take no time.
+    /// Returns the threads' group, whose messages take no emulated time.
     pub(super) fn comm(&self) -> &ThreadComm {
         &self.comm
     }
@@ -49,7 +48,7 @@ impl Wire {
         self.members.len()
     }
 
-    /// Returns this rank's number in the world.
+    /// Returns this rank's world rank.
     pub(super) fn world_rank(&self) -> usize {
         self.members[self.rank()]
     }
@@ -64,7 +63,7 @@ impl Wire {
         (self.rank() + self.size() - places % self.size()) % self.size()
     }
 
-    /// Returns how much longer a message from one member to another takes for each byte, in seconds.
+    /// Returns how much longer a message from one member to another takes per byte, in seconds.
     pub(super) fn seconds_per_byte(&self, from: usize, to: usize) -> f64 {
         self.network.seconds_per_byte(self.members[from], self.members[to])
     }
@@ -81,7 +80,7 @@ impl Wire {
         };
         let leaving: Vec<[u8; 8]> = sends.iter().map(arrival).collect();
         let mut coming = vec![[0; 8]; receives.len()];
-        // The time follows its message, so that what a rank is found waiting for is the message.
+        // The time follows its message, so that a rank found waiting is waiting for the message.
         let stamped = sends.iter().zip(&leaving).flat_map(|(&(to, data), time)| [(to, data), (to, &time[..])]);
         let (own, others): (Vec<_>, Vec<_>) = stamped.partition(|(to, _)| *to == this);
         others.into_iter().try_for_each(|(to, data)| self.comm.send(to, data))?;
@@ -95,8 +94,8 @@ impl Wire {
         self.network.sleep_until(last, &self.ranks)
     }
 
-    /// Refuses any call once this rank has dropped a flight that was not done, or another has failed: that ends all polls, also of
-    /// flights that are done.
+    /// Refuses any call once this rank has dropped a flight that was not done, or another has failed: a failure ends all polls,
+    /// also of flights that are done.
     pub(super) fn check(&self) -> Result<()> {
         self.ranks.dropped(self.world_rank()).check(|| self.world_rank())?;
         self.ranks.check()
@@ -104,7 +103,7 @@ impl Wire {
 }
 
 impl Carrier for Wire {
-    /// A message has arrived when the emulated time has come; the next poll finds it.
+    /// A message arrives at its emulated time; the next poll finds it.
     fn post(&self, sends: Vec<(usize, Arc<Piece>)>, receives: Vec<(usize, Piece)>) -> Result<Flight> {
         self.check()?;
         let (this, me) = (self.rank(), self.world_rank());
@@ -140,18 +139,18 @@ impl Carrier for Wire {
     }
 }
 
-/// The messages of a flight, each followed by the time at which it arrives.
+/// The messages of a flight, each followed by its arrival time.
 struct TimedTransfer {
     /// The messages and times, between the threads.
     flight: Flight,
-    /// When the last message arrives, once that is known.
+    /// When the last message arrives, once known.
     arrival: Option<f64>,
     network: Arc<Network>,
     ranks: Arc<Shared>,
 }
 
 impl TimedTransfer {
-    /// Returns when the last message arrives, if all are on their way.
+    /// Returns when the last message arrives, if all have been sent.
     fn arrival(&mut self) -> Result<Option<f64>> {
         if self.arrival.is_none() && self.flight.poll(None)? {
             let mut last = 0.0;

@@ -17,34 +17,34 @@ use std::cell::Cell;
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Words of 8 bytes before the notices: how many ranks have come, and in its own cache line how often all have.
+/// Words of 8 bytes before the notices: a count of arrivals, and in its own cache line a count of completed rounds.
 const HEAD: usize = 16;
 
 /// Words of a notice.
 const WORDS: usize = size_of::<Header>() / size_of::<u64>();
 
-/// How often a rank that has a core for itself looks before it sleeps: some microseconds.
+/// How often a rank that has a core of its own polls before it sleeps: some microseconds.
 const LOOKS: usize = 2000;
 
-/// How long a rank sleeps before it lets the library go on with what others may wait for.
+/// How long a rank sleeps before it lets the library progress messages that others may wait for.
 const NAP: futex::Timespec = futex::Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
 
-/// The board, seen from one rank.
+/// The mailbox, seen from one rank.
 pub(crate) struct Board {
     rank: usize,
     size: usize,
     memory: MmapRaw,
-    /// The file, on the rank that has made it.
+    /// The shared memory's file, on the rank that made it.
     _segment: Option<Segment>,
     looks: usize,
     turn: Cell<u32>,
 }
 
 impl Board {
-    /// Makes a board for `size` ranks, and returns it with the handle by which the others find it.
+    /// Makes a mailbox for `size` ranks, and returns it with the handle by which the others find it.
     ///
     /// # Errors
-    /// If the system refuses it.
+    /// If the system refuses the memory.
     pub(super) fn make(rank: usize, size: usize) -> io::Result<(Self, u64)> {
         let bytes = (HEAD + 2 * size * WORDS) * size_of::<u64>();
         let (segment, _) = Segment::new(bytes)?;
@@ -53,10 +53,10 @@ impl Board {
         Ok((Self { _segment: Some(segment), ..Self::over(memory, rank, size) }, handle))
     }
 
-    /// Returns the board that the process with this number has made.
+    /// Returns the mailbox that the process with this id has made.
     ///
     /// # Errors
-    /// If the system does not let this one see it.
+    /// If the system does not let this process map it.
     pub(super) fn find(process: u32, handle: u64, rank: usize, size: usize) -> io::Result<Self> {
         Ok(Self::over(Handle::read(handle).map(process)?, rank, size))
     }
@@ -65,12 +65,12 @@ impl Board {
         Self { rank, size, memory, _segment: None, looks: 0, turn: Cell::new(0) }
     }
 
-    /// Returns the board, at which a rank looks before it sleeps: of ranks that have a core each.
+    /// Returns the mailbox, at which a rank polls before it sleeps: for ranks that have a core each.
     pub(super) fn looked_at(self) -> Self {
         Self { looks: LOOKS, ..self }
     }
 
-    /// Gives every rank the notices of all, in rank order, in `told`. `progress` is called now and then while this rank waits.
+    /// Gives every rank the notices of all, in rank order, in `told`. Calls `progress` now and then while this rank waits.
     pub(crate) fn gather(
         &self,
         notice: Header,
@@ -91,14 +91,14 @@ impl Board {
         Ok(())
     }
 
-    /// Waits until all ranks are here. What they have written before, all see afterwards.
+    /// Waits until all ranks have called it. Their earlier writes are visible to all afterwards.
     pub(crate) fn meet(&self, mut progress: impl FnMut() -> Result<()>) -> Result<()> {
         let (arrived, turn) = (self.counter(0), self.counter(HEAD / 2));
         let before = self.turn.replace(self.turn.get().wrapping_add(1));
         if arrived.fetch_add(1, Ordering::AcqRel) as usize + 1 == self.size {
             arrived.store(0, Ordering::Relaxed);
             turn.store(before.wrapping_add(1), Ordering::Release);
-            // Who is not woken wakes up by itself.
+            // A rank that is not woken wakes up when its sleep times out.
             let _ = futex::wake(turn, futex::Flags::empty(), u32::MAX >> 1);
             return Ok(());
         }
@@ -116,17 +116,17 @@ impl Board {
         Ok(())
     }
 
-    /// The counter in this word.
+    /// Returns the counter in this word.
     fn counter(&self, word: usize) -> &AtomicU32 {
         // SAFETY: the memory has more words, is aligned for pages, and lives as long as this; all processes use it by
-        // atomic operations alone.
+        // atomic operations only.
         unsafe { &*self.memory.as_ptr().cast::<AtomicU64>().add(word).cast::<AtomicU32>() }
     }
 
-    /// The words of a notice.
+    /// Returns the words of a notice.
     fn notice(&self, place: usize) -> &[AtomicU64] {
         assert!(place < 2 * self.size, "the board has no place {place}; this is a bug in polyshard");
-        // SAFETY: as above; the place is inside of it.
+        // SAFETY: as above; the place is inside the memory.
         unsafe {
             let start = self.memory.as_ptr().cast::<AtomicU64>().add(HEAD + place * WORDS);
             std::slice::from_raw_parts(start, WORDS)
@@ -138,7 +138,7 @@ impl Board {
 mod tests {
     use super::*;
 
-    /// Threads with a board each, over the same memory.
+    /// Threads with a mailbox each, over the same memory.
     #[test]
     fn all_get_the_notices_of_all_every_time() {
         for size in [1, 2, 3, 7] {

@@ -1,4 +1,4 @@
-//! Layouts as MPI's derived datatypes (MPI 3.1, section 4.1), which the library packs and unpacks on the way.
+//! Layouts as MPI's derived datatypes (MPI 3.1, section 4.1), which the library packs and unpacks itself.
 #![expect(unsafe_code, reason = "calls the MPI C library")]
 
 use super::span::{Parts, Span};
@@ -9,7 +9,7 @@ use mpi::ffi;
 use std::ffi::c_int;
 
 impl Parts {
-    /// Returns the layouts, one per rank, with no count above `limit`; of ranks that have none, nothing.
+    /// Returns the layouts, one per rank, with no count above `limit`; ranks without a layout exchange no bytes.
     pub(super) fn laid_out(layouts: &[Option<Layout>], limit: usize) -> Result<Self> {
         let mut parts = Self::nothing(layouts.len());
         for (rank, layout) in layouts.iter().enumerate() {
@@ -40,14 +40,14 @@ fn datatype_of(layout: &Layout, limit: usize) -> Result<Span> {
     Ok(made)
 }
 
-/// The datatype of `len` bytes that follow one another.
+/// The datatype of `len` contiguous bytes.
 fn contiguous(len: usize, limit: usize) -> Result<Span> {
     let span = Span::new(0, len, limit)?;
     // SAFETY: the span's datatype is live, and `made` is a local.
     made(|made| unsafe { ffi::MPI_Type_contiguous(span.count, span.datatype, made) })
 }
 
-/// The datatype of runs of elements of another one: where each run starts, in bytes, and how many elements it has.
+/// The datatype of runs of elements of another one: the start of each run, in bytes, and its number of elements.
 fn indexed(element: &Span, runs: impl Iterator<Item = (usize, usize)>) -> Result<Span> {
     let (mut places, mut lengths) = (Vec::new(), Vec::new());
     for (place, len) in runs {

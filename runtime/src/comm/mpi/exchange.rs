@@ -1,4 +1,4 @@
-//! Several messages at once: MPI's combined and nonblocking calls (MPI 3.1, sections 3.7 and 3.10).
+//! Several messages at once: MPI's combined and non-blocking calls (MPI 3.1, sections 3.7 and 3.10).
 //!
 //! Requests refer to the caller's slices, so none may be left when a call returns, not even with an error.
 #![expect(unsafe_code, reason = "calls the MPI C library")]
@@ -42,12 +42,12 @@ impl MpiCommunicator {
         self.arrived(code, &status, from, into.len())
     }
 
-    /// Sends and receives all messages that are not to or from this rank itself.
+    /// Sends and receives all messages except those of this rank to itself.
     pub(super) fn send_receive_all(&self, sends: &[(usize, &[u8])], receives: &mut [(usize, &mut [u8])]) -> Result<()> {
         let mut requests = Vec::with_capacity(sends.len() + receives.len());
         if let Err(error) = self.start_all(TAG, sends, receives, &mut requests) {
             if !requests.is_empty() {
-                // MPI holds pointers into the caller's buffers, and nobody may ever complete the messages.
+                // MPI holds pointers into the caller's buffers, and the messages may never complete.
                 process::fail(&error.to_string());
             }
             return Err(error);
@@ -71,7 +71,7 @@ impl MpiCommunicator {
         result
     }
 
-    /// Gathers parts too long together for one call: every rank sends its own to every other.
+    /// Gathers parts that are together too long for one call: every rank sends its own to every other.
     pub(super) fn all_gather_by_messages(&self, send: &[u8], into: &mut [u8], counts: &[usize]) -> Result<()> {
         let sends: Vec<_> = (0..self.size()).map(|rank| (rank, send)).collect();
         let mut receives = Vec::with_capacity(counts.len());
@@ -84,7 +84,7 @@ impl MpiCommunicator {
         self.exchange(&sends, &mut receives)
     }
 
-    /// Starts all receives and then all sends. Stops at the first error, with what was started in `requests`.
+    /// Starts all receives and then all sends. Stops at the first error, with the requests started so far in `requests`.
     pub(super) fn start_all(
         &self,
         tag: c_int,
@@ -119,7 +119,7 @@ impl MpiCommunicator {
         Ok(())
     }
 
-    /// Checks what `MPI_Waitall` said: receives come first in `statuses`, in the order listed.
+    /// Checks the result of `MPI_Waitall`: the receives are first in `statuses`, in the order listed.
     fn all_arrived(&self, code: c_int, statuses: &[ffi::MPI_Status], receives: &[(usize, &mut [u8])]) -> Result<()> {
         let in_status = super::status::class(code) == ffi::MPI_ERR_IN_STATUS as c_int;
         if !in_status {
@@ -136,7 +136,7 @@ impl MpiCommunicator {
                 self.arrived(code, status, *from, into.len())?;
             }
         }
-        // A message that is merely pending is not what went wrong, so it is told last.
+        // A message that is merely pending is not the cause, so its error is returned last.
         match pending {
             Some(error) => Err(error),
             None => checked("exchange", code),

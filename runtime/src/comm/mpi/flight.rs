@@ -1,8 +1,8 @@
-//! Messages that do not wait, by MPI's requests (MPI 3.1, sections 3.7.2 and 3.7.5).
+//! Non-blocking messages by MPI's requests (MPI 3.1, sections 3.7.2 and 3.7.5).
 //!
-//! All flights of a group have one tag: MPI matches messages of one tag in the order posted, which is all that is promised of
-//! flights. The requests of a flight refer to its pieces, which it owns until all are done; a flight that is dropped before
-//! gives them up without freeing them, and without calling MPI, since it may be dropped on any thread.
+//! All flights of a group have one tag: MPI matches messages of one tag in the order posted, which is all that flights
+//! promise. The requests of a flight refer to its pieces, which it owns until all are done; a flight that is dropped earlier
+//! leaks them, and does not call MPI, since it may be dropped on any thread.
 #![expect(unsafe_code, reason = "calls the MPI C library")]
 
 use super::MpiCommunicator;
@@ -17,28 +17,28 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The tag of flights: they meet neither the messages of blocking calls nor those of checked programs.
+/// The tag of flights: they match neither the messages of blocking calls nor those of checked programs.
 const TAG: c_int = 3;
 
 /// The messages of a flight between processes.
 pub(super) struct MpiTransfer {
-    /// Those of the receives and then those of the sends; done ones are null.
+    /// The requests of the receives and then those of the sends; completed ones are null.
     requests: Vec<ffi::MPI_Request>,
     left: usize,
-    /// Why it can never be done.
+    /// The error that prevents its completion.
     error: Option<Error>,
-    /// Room for what MPI says in a poll.
+    /// Result buffers of a poll.
     places: Vec<c_int>,
     statuses: Vec<ffi::MPI_Status>,
     sends: Vec<(usize, Arc<Piece>)>,
     receives: Vec<(usize, Piece)>,
-    /// The numbers in the world of this rank and of all of the group.
+    /// The world ranks of this rank and of all members of the group.
     this: usize,
     members: Arc<[usize]>,
 }
 
-// SAFETY: requests are handles, which only `poll` gives to MPI. It is called by a communicator, which stays on the thread that MPI belongs to, or by a
-// lane, for which `Handed` says so. The statuses are integers.
+// SAFETY: requests are handles, which only `poll` passes to MPI. It is called by a communicator, which stays on the thread that MPI belongs
+// to, or by a lane, for which `Handed` gives the reason. The statuses are integers.
 unsafe impl Send for MpiTransfer {}
 
 impl MpiCommunicator {
@@ -57,7 +57,7 @@ impl MpiCommunicator {
         let left = requests.len();
         let members = Arc::clone(self.members());
         let (places, statuses) = (vec![0; messages], vec![empty(); messages]);
-        // If not all have started, it is dropped, and the pieces are given up.
+        // If not all have started, it is dropped, and the pieces are leaked.
         let transfer = MpiTransfer {
             requests,
             left,
@@ -74,7 +74,7 @@ impl MpiCommunicator {
 }
 
 impl MpiTransfer {
-    /// Looks which messages are done, some of which are not.
+    /// Finds the messages that are done; at least one is not yet.
     fn test(&mut self) -> Result<()> {
         let mut done = 0;
         // SAFETY: all three arrays have as many entries as there are requests, whose buffers are owned by this transfer and not

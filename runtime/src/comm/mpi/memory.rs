@@ -1,5 +1,4 @@
-//! Memory that MPI processes of one node share: the segments that each of them has made, mapped by the others when they
-//! are told of them.
+//! Memory that MPI processes of one node share: each process maps the segments that the others have published.
 #![expect(unsafe_code, reason = "calls the MPI C library")]
 
 use super::MpiCommunicator;
@@ -18,44 +17,44 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
-/// Mappings that a process keeps for when it is told of the segment again; with more of them, those are given up that were
-/// used longest ago. Linux lets a process have 65530 in all.
+/// Maximum number of mappings of other processes' segments that a process keeps for reuse; beyond it, the least recently
+/// used is dropped. Linux limits a process to 65530 mappings by default.
 const KEPT: usize = 8192;
 
 /// The memory that a process shares with the other processes of its node.
 pub(super) struct NodeMemory {
-    /// For each rank of the group that this was made for, its process, if it shares memory with this one.
+    /// The process of each rank of the group that this was made for, if it shares memory with this one.
     processes: Vec<Option<u32>>,
     is_shared: bool,
     has_core_each: bool,
-    /// Where all ranks meet, if all share memory.
+    /// The mailbox of all ranks, if all share memory.
     board: Option<Board>,
     comm: ffi::MPI_Comm,
-    /// The segments that have been mapped, with the ranks that own them and their numbers there, those used last at the end.
+    /// The mapped segments, each with its owner's rank and its id there, the last used at the end.
     mapped: RefCell<Vec<Mapped>>,
 }
 
 /// A segment of another process that this one has mapped.
 struct Mapped {
-    /// The rank that owns it, and its number there.
+    /// The rank that owns it, and its id there.
     owner: (usize, u64),
     pages: Rc<MmapRaw>,
-    /// Which parts of it have been touched, each of [`PART`] bytes.
+    /// Which parts of it, each of [`PART`] bytes, have been touched.
     touched: Vec<bool>,
 }
 
-/// The bytes of a segment that are touched at once: page by page takes far longer.
+/// Granularity in bytes at which a segment is touched: page by page takes far longer.
 const PART: usize = 1 << 16;
 
 impl Mapped {
-    /// Has the system find the pages of this range, unless it has; shorter ones are as quick without that.
+    /// Has the system map the pages of this range in advance, unless it has; for ranges shorter than [`PART`] that saves no time.
     fn touch(&mut self, start: usize, bytes: usize) {
         let parts = &mut self.touched[start / PART..(start + bytes).div_ceil(PART)];
         if bytes < PART || parts.iter().all(|touched| *touched) {
             return;
         }
         parts.fill(true);
-        // Where the system does not know this, it finds them when they are read.
+        // Where the system does not support this, pages are mapped when they are read.
         #[cfg(target_os = "linux")]
         let _ = self.pages.advise_range(memmap2::Advice::PopulateRead, start, bytes);
     }
@@ -64,8 +63,8 @@ impl Mapped {
 impl NodeMemory {
     /// Returns the memory that the processes of `comm` share; collective over it (MPI 3.1, section 6.4.2).
     ///
-    /// Each process maps memory of the next one of its node. If one cannot, none of that node shares memory, and that is said
-    /// once.
+    /// Each process maps memory of the next one of its node. If one cannot, no ranks of that node share memory, and one
+    /// rank prints a warning.
     pub(super) fn new(comm: &MpiCommunicator, has_board: bool) -> Result<Self> {
         // SAFETY: the communicator is live, the constants are set once MPI is initialised, and `raw` is a local.
         let (code, raw) = unsafe {
@@ -76,7 +75,7 @@ impl NodeMemory {
         checked("splitting by node", code)?;
         let node = MpiCommunicator::new(raw, true, comm.limit, Arc::clone(&comm.received))?;
         let refused = if node.size > 1 { refused(&node)? } else { None };
-        // The least rank of a node is the node's name.
+        // The lowest rank of a node names the node.
         let leader = exchange_words(&node, "the leader of a node", [comm.rank as u64])?[0][0];
         let process = u64::from(std::process::id());
         let [first, count] = own_cores();
@@ -112,7 +111,7 @@ impl NodeMemory {
     }
 }
 
-/// Returns the board of all ranks, the first of which is this process, if all see it; collective.
+/// Returns the mailbox of all ranks, made by process `first`, that of rank 0, if all ranks can map it; collective.
 fn board(comm: &MpiCommunicator, first: u32) -> Result<Option<Board>> {
     let made = if comm.rank == 0 { Board::make(0, comm.size).ok() } else { None };
     let (board, handle) = made.map_or((None, None), |(board, handle)| (Some(board), Some(handle)));
@@ -126,10 +125,10 @@ fn board(comm: &MpiCommunicator, first: u32) -> Result<Option<Board>> {
     Ok(board.filter(|_| seen.iter().all(|header| header[0] == 1)))
 }
 
-/// Whether all nodes have a core for each of their ranks, which say their node, and the first and the number of their cores.
-/// A launcher may have bound ranks to cores, each to its own or several to the same.
+/// Returns whether every node has a core for each of its ranks; each rank gives its node, its first core and the number of
+/// its cores. A launcher may have bound ranks to cores, each to its own or several to the same.
 fn have_cores(ranks: impl Iterator<Item = [u64; 3]>) -> bool {
-    // By node, its ranks and the sets of cores that these may run on.
+    // By node, its ranks and the sets of cores that they may run on.
     let mut nodes: HashMap<u64, (u64, HashSet<[u64; 2]>)> = HashMap::new();
     for [node, first, count] in ranks {
         let (ranks, cores) = nodes.entry(node).or_default();
@@ -139,7 +138,7 @@ fn have_cores(ranks: impl Iterator<Item = [u64; 3]>) -> bool {
     nodes.into_values().all(|(ranks, cores)| ranks <= cores.into_iter().map(|[_, count]| count).sum())
 }
 
-/// The first core on which this process may run, and how many there are.
+/// The first core on which this process may run, and the number of its cores.
 fn own_cores() -> [u64; 2] {
     #[cfg(target_os = "linux")]
     if let Ok(cores) = rustix::thread::sched_getaffinity(None) {
@@ -149,9 +148,9 @@ fn own_cores() -> [u64; 2] {
     [0, available_parallelism().map_or(1, std::num::NonZero::get) as u64]
 }
 
-/// Returns why this process cannot map memory of the next one of its node, or make some itself; collective over the node.
+/// Returns why this process cannot map memory of the next one of its node, or make its own; collective over the node.
 fn refused(node: &MpiCommunicator) -> Result<Option<io::Error>> {
-    /// What each writes into its own.
+    /// The byte that each process writes into its own segment.
     const MARK: u8 = 0x5a;
     let made = Segment::new(1).map(|(segment, mut pages)| {
         pages[0] = MARK;
@@ -163,19 +162,19 @@ fn refused(node: &MpiCommunicator) -> Result<Option<io::Error>> {
     let [process, has, handle] = told[(node.rank + 1) % node.size];
     let seen = match has {
         0 => Err(io::Error::other("it has none to share")),
-        // SAFETY: what is mapped has a byte, which the owner has written before it told the handle.
+        // SAFETY: the mapping has a byte, which the owner has written before it published the handle.
         _ => Handle::read(handle).map(process as u32).and_then(|pages| match unsafe { pages.as_ptr().read() } {
             MARK => Ok(()),
             _ => Err(io::Error::other("it is another process' memory")),
         }),
     };
-    // The segment stays until the other has mapped it.
+    // The segment is kept until the other process has mapped it.
     node.barrier()?;
     Ok(made.map(drop).and(seen).err())
 }
 
 impl NodeMemory {
-    /// Lets the library go on with messages that other ranks may wait for (MPI 3.1, section 3.8.1).
+    /// Lets the library progress messages that other ranks may wait for (MPI 3.1, section 3.8.1).
     fn progress(&self) -> Result<()> {
         let (mut is_there, mut status) = (0, empty());
         // SAFETY: the communicator is live as long as the world whose memory this is, and the pointers are to locals.
@@ -187,7 +186,7 @@ impl NodeMemory {
 }
 
 impl NodeMemory {
-    /// Returns where the segment of `rank` that the handle is of is mapped, which it is from now on.
+    /// Returns the mapping of the segment of `rank` that the handle names, made if necessary.
     fn mapping(&self, rank: usize, handle: Handle) -> io::Result<RefMut<'_, Mapped>> {
         let mut mapped = self.mapped.borrow_mut();
         let owner = (rank, handle.id);
@@ -251,7 +250,7 @@ impl SharedMemory for NodeMemory {
     }
 
     fn strand(&self, memory: Stranded) {
-        // The process ends soon, and what others have mapped stays theirs.
+        // The process ends soon, and mappings in other processes stay valid.
         std::mem::forget(memory);
     }
 }

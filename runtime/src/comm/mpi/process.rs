@@ -1,8 +1,8 @@
-//! MPI in this process: how it begins, how it ends, and how it ends for all.
+//! MPI in this process: initialisation, finalisation and abort.
 //!
 //! MPI is initialised once, by the first thread that asks, and stays for the life of the process
-//! (MPI 3.1, section 8.7). It is finalised when the process ends normally, after what was asked for with
-//! [`before_the_end`]. A process that ends with an error code ends the others too, because `MPI_Finalize` waits for them and they might wait for it.
+//! (MPI 3.1, section 8.7). It is finalised when the process ends normally, after the function given to [`before_the_end`]. A process that
+//! ends with an error code aborts the others too, because `MPI_Finalize` waits for them and they might wait for it.
 #![expect(unsafe_code, reason = "calls the MPI C library")]
 
 use super::status::checked;
@@ -21,23 +21,23 @@ use std::{io, process, ptr, thread};
 thread_local! {
     /// The group of all processes, on the thread that initialised MPI.
     static WORLD: Cell<Option<ffi::MPI_Comm>> = const { Cell::new(None) };
-    /// What is to be done before MPI is finalised, on the thread that it belongs to.
+    /// The function to call before MPI is finalised, on the thread that MPI belongs to.
     static LAST: Cell<Option<fn()>> = const { Cell::new(None) };
 }
 
-/// Whether this rank has dropped a flight that was not done. Processes ask for it in their exit handlers, too.
+/// Whether this rank has dropped a flight that was not done. Exit handlers check it, too.
 static DROPPED: LazyLock<Arc<Dropped>> = LazyLock::new(Arc::default);
 
 /// Whether some thread has a world.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Whether this process is being aborted, so that its exit handlers must leave MPI alone.
+/// Whether this process is being aborted, so that its exit handlers must not call MPI.
 static ABORTING: AtomicBool = AtomicBool::new(false);
 
 /// Whether several threads may call MPI, one at a time.
 static TAKES_TURNS: AtomicBool = AtomicBool::new(false);
 
-/// The last message that is not about one rank.
+/// The last error that all ranks of a group found together.
 static TOGETHER: Mutex<Option<String>> = Mutex::new(None);
 
 /// Returns a duplicate of `MPI_COMM_WORLD`, the same one each time.
@@ -54,7 +54,7 @@ pub(super) fn world() -> Result<ffi::MPI_Comm> {
     if flag(ffi::MPI_Finalized) {
         return Err(LaunchError::Finalized.into());
     }
-    // Whoever initialised MPI before us finalises it.
+    // Code that initialised MPI before this call also finalises it.
     if !flag(ffi::MPI_Initialized) {
         initialize()?;
     }
@@ -66,7 +66,7 @@ pub(super) fn world() -> Result<ffi::MPI_Comm> {
         )?;
         (ffi::RSMPI_COMM_WORLD, ffi::RSMPI_THREAD_SERIALIZED)
     };
-    // Levels grow with what they allow (MPI 3.1, section 12.4.3).
+    // Thread levels are ordered by the calls that they allow (MPI 3.1, section 12.4.3).
     TAKES_TURNS.store(answer(ffi::MPI_Query_thread) >= in_turns, Ordering::Relaxed);
     let world = duplicate(all)?;
     WORLD.set(Some(world));
@@ -76,17 +76,17 @@ pub(super) fn world() -> Result<ffi::MPI_Comm> {
 /// Checks that a progress thread may call MPI while this one does not.
 ///
 /// # Errors
-/// [`LaunchError::ThreadLevel`] if somebody has initialised MPI for calls of one thread alone.
+/// [`LaunchError::ThreadLevel`] if other code has initialised MPI for calls of one thread only.
 pub(crate) fn check_progress() -> Result<()> {
     if TAKES_TURNS.load(Ordering::Relaxed) { Ok(()) } else { Err(LaunchError::ThreadLevel.into()) }
 }
 
-/// Has `last` called before MPI is finalised: a process tells the others then that it ends.
+/// Has `last` called before MPI is finalised, to notify the others that this process ends.
 pub(super) fn before_the_end(last: fn()) {
     LAST.set(Some(last));
 }
 
-/// Returns a group of the same processes whose messages meet no others; collective (MPI 3.1, section 6.4.2).
+/// Returns a group of the same processes whose messages match no others; collective (MPI 3.1, section 6.4.2).
 pub(super) fn duplicate(comm: ffi::MPI_Comm) -> Result<ffi::MPI_Comm> {
     // SAFETY: a null handle is a value like any other; MPI overwrites it.
     let mut copy = unsafe { ffi::RSMPI_COMM_NULL };
@@ -109,7 +109,7 @@ pub(super) fn world_rank(group: ffi::MPI_Comm, rank: usize) -> usize {
 pub(super) fn world_ranks(group: ffi::MPI_Comm, ranks: &[c_int]) -> Vec<usize> {
     let mut to = ranks.to_vec();
     // SAFETY: both communicators are live, the groups are freed, and the arrays have the length given. An error
-    // leaves the ranks as they are: this is asked for messages only.
+    // leaves the ranks unchanged.
     unsafe {
         let (mut here, mut world) = (ffi::RSMPI_GROUP_NULL, ffi::RSMPI_GROUP_NULL);
         if ffi::MPI_Comm_group(group, &mut here) == 0 {
@@ -137,21 +137,21 @@ pub(super) fn dropped() -> Arc<Dropped> {
     Arc::clone(&DROPPED)
 }
 
-/// Refuses any call once this rank has dropped a flight that was not done. From then on, this thread alone calls MPI.
+/// Refuses any call once this rank has dropped a flight that was not done. Afterwards only this thread calls MPI.
 pub(super) fn check_flights() -> Result<()> {
     take_back();
     DROPPED.check(rank)
 }
 
-/// Notes what all ranks of a group have found out together, so that none of them says it as its own trouble.
+/// Records an error that all ranks of a group have found together, so that none of them prints it as its own.
 pub(super) fn all_say(message: &str) {
     *TOGETHER.lock().unwrap_or_else(PoisonError::into_inner) = Some(message.into());
 }
 
-/// Says once why the program ends, and ends all its processes with exit code 1.
+/// Prints once why the program ends, and ends all its processes with exit code 1.
 ///
-/// Many ranks often fail alike. Rank 0 speaks at once, the others wait, the higher the longer, so that the abort of a
-/// lower rank comes before they have said the same: it may take a second where there are fewer cores than processes.
+/// Often many ranks fail for the same reason. Rank 0 prints at once, the others wait, higher ranks longer, so that the
+/// abort of a lower rank ends them before they print the same: it may take a second with fewer cores than processes.
 pub(crate) fn fail(message: &str) -> ! {
     take_back();
     let rank = rank();
@@ -165,10 +165,10 @@ pub(crate) fn fail(message: &str) -> ! {
     abort(1)
 }
 
-/// As [`fail`], with a message that is not about this rank, on any thread, also while another one is inside MPI.
+/// As [`fail`], with a message that is not about this rank, on any thread, even while another one is inside MPI.
 pub(super) fn fail_for_all(message: &str) -> ! {
     say(message);
-    // If the library does not take it from this thread, launchers end what is left when one process fails.
+    // If the library does not accept the call from this thread, launchers end the others when one process fails.
     let _ = thread::Builder::new().spawn(|| {
         thread::sleep(Duration::from_secs(5));
         // SAFETY: ends the process without its exit handlers, which could wait for the others.
@@ -177,9 +177,9 @@ pub(super) fn fail_for_all(message: &str) -> ! {
     abort(1)
 }
 
-/// Says why the program ends, as programs begin their last line.
+/// Prints why the program ends, with the prefix of a program's last line.
 fn say(message: &str) {
-    // One write, so that lines of different ranks do not mix. There is nobody left to tell if it fails.
+    // One write, so that lines of different ranks do not mix. A failure to write cannot be reported.
     let _ = io::stderr().write_all(format!("error: {message}\n").as_bytes());
 }
 
@@ -192,9 +192,8 @@ fn abort(code: c_int) -> ! {
 
 fn initialize() -> Result<()> {
     let mut provided = 0;
-    // SAFETY: MPI has not been initialised, and takes null for the arguments of main (MPI 3.1, section 8.7).
-    // Which level of threads is provided matters to progress threads alone. Libraries take no locks for this one, since one thread at a
-    // time calls them.
+    // SAFETY: MPI has not been initialised, and takes null for the arguments of main (MPI 3.1, section 8.7). The thread level provided
+    // matters to progress threads only. Libraries take no locks at this level, since threads call them one at a time.
     let code =
         unsafe { ffi::MPI_Init_thread(ptr::null_mut(), ptr::null_mut(), ffi::RSMPI_THREAD_SERIALIZED, &mut provided) };
     checked("initialising MPI", code)?;
@@ -206,7 +205,7 @@ fn initialize() -> Result<()> {
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn register() {
     unsafe extern "C" {
-        /// As `atexit`, but the function learns the exit code.
+        /// As `atexit`, but the function receives the exit code.
         fn on_exit(function: extern "C" fn(c_int, *mut std::ffi::c_void), argument: *mut std::ffi::c_void) -> c_int;
     }
     extern "C" fn ending(code: c_int, _argument: *mut std::ffi::c_void) {
@@ -215,14 +214,14 @@ fn register() {
         }
         finalize();
     }
-    // SAFETY: `ending` takes what `on_exit` gives it. If there is no room for it, MPI is not finalised.
+    // SAFETY: `ending` takes the arguments that `on_exit` passes. If it cannot be registered, MPI is not finalised.
     unsafe { on_exit(ending, ptr::null_mut()) };
 }
 
 /// Finalises MPI when the process ends.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 fn register() {
-    // SAFETY: `finalize` takes and returns nothing. If there is no room for it, MPI is not finalised.
+    // SAFETY: `finalize` takes and returns nothing. If it cannot be registered, MPI is not finalised.
     unsafe { libc::atexit(finalize) };
 }
 
@@ -231,7 +230,7 @@ extern "C" fn finalize() {
         if let Some(last) = LAST.get() {
             last();
         }
-        // SAFETY: MPI is running, and the process ends. An error has nowhere to go.
+        // SAFETY: MPI is running, and the process ends. An error cannot be reported here.
         unsafe { ffi::MPI_Finalize() };
     }
 }
@@ -240,7 +239,7 @@ fn flag(ask: unsafe extern "C" fn(*mut c_int) -> c_int) -> bool {
     answer(ask) != 0
 }
 
-/// Returns what a call of MPI says by a number.
+/// Returns the number that a call of MPI returns.
 fn answer(ask: unsafe extern "C" fn(*mut c_int) -> c_int) -> c_int {
     let mut said = 0;
     // SAFETY: `ask` is MPI_Initialized or MPI_Finalized, which may be called at any time, or MPI_Query_thread, while MPI is initialised.

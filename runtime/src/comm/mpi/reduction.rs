@@ -1,10 +1,10 @@
 //! Reductions, with MPI's own datatypes and operations (MPI 3.1, sections 5.9 and 5.10).
 //!
-//! MPI leaves open what its maximum of a NaN and a number is, so maxima and minima of floats are operations of our own.
+//! MPI does not define its maximum of a NaN and a number, so maxima and minima of floats are operations of our own.
 //!
-//! `MPI_IN_PLACE` is a C macro that the bindings cannot see, so results land in a scratch buffer and are
-//! copied. Long reductions go piece by piece, which bounds the scratch and keeps counts small; every rank
-//! knows the length, so every rank cuts it alike.
+//! `MPI_IN_PLACE` is a C macro that the bindings cannot see, so results are written to a scratch buffer and
+//! copied. Long reductions are divided into pieces, which bounds the scratch and keeps counts small; every rank
+//! knows the length, so every rank divides it in the same way.
 #![expect(unsafe_code, reason = "calls the MPI C library")]
 
 use super::MpiCommunicator;
@@ -18,7 +18,7 @@ use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// Bytes that are reduced in one call, and that the scratch buffer grows to: a multiple of every element.
+/// Maximum bytes of one call of `MPI_Reduce` or `MPI_Allreduce`, and of the scratch buffer: a multiple of every element's size.
 const PIECE: usize = 1 << 25;
 
 impl MpiCommunicator {
@@ -26,7 +26,7 @@ impl MpiCommunicator {
     pub(super) fn reduce_pieces(&self, root: usize, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
         for piece in data.chunks_mut(self.piece(dtype)) {
             let mut scratch = if root == self.rank { Some(self.scratch(piece.len())) } else { None };
-            // Only the root's result has a place (MPI 3.1, section 5.9.1).
+            // Only the root has a result buffer (MPI 3.1, section 5.9.1).
             let result = scratch.as_mut().map_or(ptr::null_mut(), |scratch| scratch.as_mut_ptr().cast());
             let count = elements(piece.len(), dtype);
             // SAFETY: `piece` has `count` elements, and so has the scratch, which does not overlap it.
@@ -46,7 +46,7 @@ impl MpiCommunicator {
     pub(super) fn all_reduce_pieces(&self, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
         for piece in data.chunks_mut(self.piece(dtype)) {
             let mut scratch = self.scratch(piece.len());
-            // SAFETY: `piece` has as many elements as is said here, and so has the scratch, which does not overlap it.
+            // SAFETY: `piece` has as many elements as the count says, and so has the scratch, which does not overlap it.
             let code = unsafe {
                 let (from, to) = (piece.as_ptr().cast(), scratch.as_mut_ptr().cast());
                 ffi::MPI_Allreduce(
@@ -64,7 +64,7 @@ impl MpiCommunicator {
         Ok(())
     }
 
-    /// Reduces `send` and gives each rank its part, in one call if the counts fit, else part by part.
+    /// Reduces `send` and gives each rank its part, in one call if the counts fit, otherwise part by part.
     pub(super) fn reduce_scatter_parts(
         &self,
         send: &[u8],
@@ -89,7 +89,7 @@ impl MpiCommunicator {
                 let len = piece.min(count - at);
                 let from = send[start + at..start + at + len].as_ptr().cast();
                 let to = if root == self.rank { into[at..at + len].as_mut_ptr().cast() } else { ptr::null_mut() };
-                // SAFETY: both slices have `len` bytes, and only the root's result has a place.
+                // SAFETY: both slices have `len` bytes, and only the root has a result buffer.
                 let code = unsafe {
                     let (datatype, op) = (datatype(dtype), operation(dtype, op)?);
                     ffi::MPI_Reduce(from, to, elements(len, dtype), datatype, op, root as c_int, self.raw())
@@ -148,11 +148,11 @@ fn operation(dtype: DType, op: ReduceOp) -> Result<ffi::MPI_Op> {
 }
 
 thread_local! {
-    /// The operations that have been created, which last as long as MPI does; one thread makes all calls of MPI.
+    /// The operations created so far, which last as long as MPI does; one thread makes all calls of MPI.
     static EXTREMES: RefCell<Vec<((DType, ReduceOp), ffi::MPI_Op)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Returns the maximum or minimum of floats, created when it is first asked for (MPI 3.1, section 5.9.5).
+/// Returns the maximum or minimum of floats, created at its first use (MPI 3.1, section 5.9.5).
 fn extreme(dtype: DType, op: ReduceOp) -> Result<ffi::MPI_Op> {
     EXTREMES.with_borrow_mut(|known| {
         if let Some((_, made)) = known.iter().find(|(of, _)| *of == (dtype, op)) {
@@ -165,7 +165,7 @@ fn extreme(dtype: DType, op: ReduceOp) -> Result<ffi::MPI_Op> {
             _ => Some(combined::<f64, false>),
         };
         let mut made = MaybeUninit::uninit();
-        // SAFETY: the handle has a place, and the function, which commutes, lives as long as the program.
+        // SAFETY: `made` has room for the handle, and the function, which commutes, lives as long as the program.
         let code = unsafe { ffi::MPI_Op_create(function, 1, made.as_mut_ptr()) };
         checked("create an operation", code)?;
         // SAFETY: it has been created.
@@ -178,7 +178,7 @@ fn extreme(dtype: DType, op: ReduceOp) -> Result<ffi::MPI_Op> {
 /// Combines `*len` elements of `from` into `into`.
 ///
 /// # Safety
-/// Both are arrays of as many elements of this type, which is what MPI passes for a datatype of floats.
+/// Both are arrays of `*len` elements of this type, which is what MPI passes for a datatype of floats.
 unsafe extern "C" fn combined<T: Element, const GREATEST: bool>(
     from: *mut c_void,
     into: *mut c_void,
@@ -186,7 +186,7 @@ unsafe extern "C" fn combined<T: Element, const GREATEST: bool>(
     _: *mut ffi::MPI_Datatype,
 ) {
     let op = if GREATEST { ReduceOp::Max } else { ReduceOp::Min };
-    // SAFETY: the caller promises the lengths, and MPI lets the arrays not overlap.
+    // SAFETY: the caller promises the lengths, and MPI passes arrays that do not overlap.
     let (into, from) = unsafe {
         let bytes = *len as usize * size_of::<T>();
         (std::slice::from_raw_parts_mut(into.cast::<u8>(), bytes), std::slice::from_raw_parts(from.cast::<u8>(), bytes))

@@ -1,8 +1,7 @@
-//! Lengths as MPI wants them: a count, which is a C `int`, and a datatype.
+//! Lengths in MPI's form: a count, which is a C `int`, and a datatype.
 //!
-//! A length that fits is a count of bytes. A longer one is one element of a datatype made for it: chunks of
-//! the largest count there is, and the rest. The bytes on the way are the same, so the two sides of a
-//! message need not describe it alike.
+//! A length that fits is a count of bytes. A longer one is one element of a datatype made for it: chunks of the maximum
+//! count, and the rest. The bytes sent are the same, so the two sides of a message need not describe it in the same way.
 //!
 //! ```text
 //! limit 4:   len 3   => 3 x byte
@@ -26,7 +25,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Returns the span of the `len` bytes from `start` of a buffer, with no count above `limit`.
+    /// Returns the span of `len` bytes at offset `start` of a buffer, with no count above `limit`.
     ///
     /// A span that does not start at 0 is always one element of a datatype of its own.
     pub(super) fn new(start: usize, len: usize, limit: usize) -> Result<Self> {
@@ -40,7 +39,7 @@ impl Span {
         let mut datatype = null;
         let lengths = [chunks as c_int, rest as c_int];
         let places = [start as ffi::MPI_Aint, (start + chunks * limit) as ffi::MPI_Aint];
-        // SAFETY: the arrays have the two entries that are announced, and the datatypes are locals.
+        // SAFETY: the arrays have the two entries that the count says, and the datatypes are locals.
         unsafe {
             checked("making a datatype", ffi::MPI_Type_contiguous(limit as c_int, byte, &mut chunk))?;
             let types = [chunk, byte];
@@ -62,31 +61,31 @@ impl Span {
 impl Drop for Span {
     fn drop(&mut self) {
         if self.owned {
-            // SAFETY: the datatype was made by `new` and has no other owner. An error has nowhere to go.
+            // SAFETY: the datatype was made by `new` and has no other owner. An error cannot be reported here.
             unsafe { ffi::MPI_Type_free(&mut self.datatype) };
         }
     }
 }
 
-/// Returns where MPI is to read `data`.
+/// Returns the address at which MPI is to read `data`.
 ///
 /// An empty slice may point to address 1, which is how Open MPI writes `MPI_IN_PLACE`, so it becomes null.
 pub(super) fn address(data: &[u8]) -> *const c_void {
     if data.is_empty() { ptr::null() } else { data.as_ptr().cast() }
 }
 
-/// Returns where MPI is to write `into`; see [`address`].
+/// Returns the address at which MPI is to write `into`; see [`address`].
 pub(super) fn address_mut(into: &mut [u8]) -> *mut c_void {
     if into.is_empty() { ptr::null_mut() } else { into.as_mut_ptr().cast() }
 }
 
-/// The parts of a buffer that are for each rank or from it, as Alltoallw wants them.
+/// The parts of a buffer to send to each rank or to receive from it, in Alltoallw's form.
 pub(super) struct Parts {
     pub(super) counts: Vec<c_int>,
     /// In bytes.
     pub(super) starts: Vec<c_int>,
     pub(super) datatypes: Vec<ffi::MPI_Datatype>,
-    /// Keeps the datatypes that were made.
+    /// Keeps the datatypes alive.
     made: Vec<Span>,
 }
 
@@ -98,7 +97,7 @@ impl Parts {
             if start + len <= limit {
                 (parts.counts[rank], parts.starts[rank]) = (len as c_int, start as c_int);
             } else {
-                // The datatype holds the start, because the array of starts has no room for it.
+                // The datatype holds the start, because an entry of the array of starts is too small for it.
                 parts.put(rank, Span::new(start, len, limit)?);
             }
         }
@@ -112,7 +111,7 @@ impl Parts {
         Self { counts: vec![0; size], starts: vec![0; size], datatypes: vec![byte; size], made: Vec::new() }
     }
 
-    /// Makes what is for a rank this span, which says itself where in the buffer it starts.
+    /// Sets a rank's part to this span, whose datatype holds its start in the buffer.
     pub(super) fn put(&mut self, rank: usize, span: Span) {
         (self.counts[rank], self.datatypes[rank]) = (span.count, span.datatype);
         self.made.push(span);

@@ -1,4 +1,4 @@
-//! How programs begin and end on MPI: under watch, and checked if one of them asks for that.
+//! How programs begin and end on MPI: under watch, and checked if one of them requests it.
 
 use super::watched::Watched;
 use super::watched::watch::Watch;
@@ -15,20 +15,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 thread_local! {
-    /// Where this process comes to an end, on the thread that MPI belongs to; for ever, since a process that ends must say so.
+    /// The group that agrees on the end of this process, on the thread that MPI belongs to; kept for ever, since a process must announce
+    /// its end.
     static ENDS: Cell<Option<&'static Watched>> = const { Cell::new(None) };
     static WATCH: Cell<Option<&'static Watch>> = const { Cell::new(None) };
 }
 
 /// The world of a program.
 pub(crate) enum Start {
-    /// Of one rank, which waits for nobody.
+    /// One rank, which waits for no others.
     Alone(Rc<MpiCommunicator>),
     Watched(Rc<Watched>, &'static Watched),
 }
 
 impl Start {
-    /// Returns the world, checked if the program of any process asks for that, or its environment; collective.
+    /// Returns the world, checked if the program or the environment of any process requests it; collective.
     pub(crate) fn new(asked: bool) -> Result<Self> {
         let (asked, limit) = checking::settings(asked)?;
         let world = MpiCommunicator::world()?;
@@ -53,7 +54,7 @@ impl Start {
         }
     }
 
-    /// Waits until all ranks have come to the end of the program.
+    /// Waits until all ranks have reached the end of the program.
     pub(crate) fn end(&self) -> Result<()> {
         process::check_flights()?;
         match self {
@@ -64,7 +65,7 @@ impl Start {
     }
 }
 
-/// Begins to watch all processes; collective. The least limit of all counts.
+/// Begins to watch all processes; collective. The lowest limit of all applies.
 fn begin(world: &MpiCommunicator, limit: Duration) -> Result<(&'static Watched, &'static Watch)> {
     let host = sysinfo::System::host_name().unwrap_or_default();
     let mut hasher = DefaultHasher::new();
@@ -101,7 +102,7 @@ fn broadcast(world: &MpiCommunicator, own: Address) -> Result<Address> {
     Ok(Address { host, port: port as u16, token })
 }
 
-/// Waits until all processes end; ends all at once if others end a program as if this one were there.
+/// Waits until all processes end; ends all at once if others end a program as if this process still ran it.
 fn leave() {
     let Some(ends) = ENDS.get() else { return };
     if let Err(error) = come_to_an_end(ends, &Call::Exit) {
@@ -109,10 +110,10 @@ fn leave() {
     }
 }
 
-/// Waits until all processes have come to an end, of the program or their own.
+/// Waits until all processes have reached an end, of the program or their own.
 ///
 /// # Errors
-/// If some have come to the one and some to the other.
+/// If some have reached the end of the program and others the end of their process.
 fn come_to_an_end(ends: &Watched, call: &Call<'_>) -> Result<()> {
     let others = ends.end(call)?;
     if others.is_empty() {

@@ -1,4 +1,4 @@
-//! MPI's return codes and statuses, as errors of ours.
+//! MPI's return codes and statuses, as this crate's errors.
 #![expect(unsafe_code, reason = "calls the MPI C library")]
 
 use super::MpiCommunicator;
@@ -29,17 +29,17 @@ impl MpiCommunicator {
     }
 }
 
-/// How a message has arrived.
+/// The outcome of a receive.
 pub(super) enum Arrival {
     /// As long as its buffer.
     Whole,
-    /// With this many bytes, if that is known.
+    /// With this many bytes, if known.
     OtherLength(Option<usize>),
 }
 
-/// Returns how a receive of `expected` bytes has ended.
+/// Returns the outcome of a receive of `expected` bytes.
 pub(super) fn arrival(code: c_int, status: &ffi::MPI_Status, expected: usize) -> Result<Arrival> {
-    // Open MPI tells the length of a message that was too long; others tell what there was room for.
+    // Open MPI reports the length of a message that was too long; other libraries report the size of the buffer.
     let sent = bytes(status);
     if class(code) == ffi::MPI_ERR_TRUNCATE as c_int {
         return Ok(Arrival::OtherLength(sent.filter(|&sent| sent > expected)));
@@ -48,7 +48,7 @@ pub(super) fn arrival(code: c_int, status: &ffi::MPI_Status, expected: usize) ->
     Ok(if sent == Some(expected) { Arrival::Whole } else { Arrival::OtherLength(sent) })
 }
 
-/// Returns the bytes of the message that `status` is about.
+/// Returns the bytes of the message of this status.
 pub(super) fn bytes(status: &ffi::MPI_Status) -> Option<usize> {
     let mut count = 0;
     // SAFETY: `status` was filled by MPI, and `count` is a local. Every datatype in use here is made of bytes.
@@ -60,7 +60,7 @@ pub(super) fn bytes(status: &ffi::MPI_Status) -> Option<usize> {
 /// Returns the class of an error: codes are the library's own, classes are the standard's.
 pub(super) fn class(code: c_int) -> c_int {
     let mut class = code;
-    // SAFETY: `class` is a local, and stays what it is if MPI does not know the code.
+    // SAFETY: `class` is a local, and is left unchanged if MPI does not know the code.
     unsafe { ffi::MPI_Error_class(code, &mut class) };
     class
 }

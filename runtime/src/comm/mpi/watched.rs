@@ -1,11 +1,11 @@
-//! The communicator of programs on MPI: each call is noted, so that a rank that waits long can say where, and compared with
-//! those of the others in checked programs.
+//! The communicator of programs on MPI: each call is recorded, so that a rank that waits long can report where, and
+//! compared with those of the others in checked programs.
 //!
-//! To note a call costs some stores ([`watch`]). A thread of each process looks at what is noted, and finds out with those of
-//! the other processes who is missing ([`watchdog`], [`verdict`]). In a checked program all members of a group agree on what
-//! they call before each collective ([`agreement`]).
+//! Recording a call costs a few stores ([`watch`]). A thread of each process reads the records, and finds out with those of
+//! the other processes which ranks are missing ([`watchdog`], [`verdict`]). In a checked program all members of a group agree
+//! on their calls before each collective ([`agreement`]).
 //!
-//! Data travel as in [`MpiCommunicator`], by its methods: results have the same bits.
+//! Data are sent by the methods of [`MpiCommunicator`]: results have the same bits.
 
 mod agreement;
 mod header;
@@ -32,7 +32,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use watch::{Group, Waiting, Watch};
 
-/// The numbers of groups that all programs have: all ranks in a program, those at its end, and those at the board of a node.
+/// The ids of groups that all programs have: all ranks in a program, all ranks at its end, and all ranks at the mailbox of a node.
 const WORLD: u64 = 0;
 const ENDS: u64 = 1;
 const BOARD: u64 = 2;
@@ -40,7 +40,7 @@ const BOARD: u64 = 2;
 /// One process' view of a group of MPI processes, under watch.
 pub(crate) struct Watched {
     lane: WatchedLane,
-    /// How calls are compared, if they are.
+    /// How calls are compared, in a checked program.
     agreement: Option<Rc<Agreement>>,
 }
 
@@ -50,7 +50,7 @@ impl Watched {
         Self::new(inner, WORLD, watch)
     }
 
-    /// All processes, where they come to an end.
+    /// All processes, at their end.
     pub(super) fn ends(inner: MpiCommunicator, watch: &'static Watch) -> Self {
         Self::new(inner, ENDS, watch)
     }
@@ -60,7 +60,7 @@ impl Watched {
         Self { lane: WatchedLane::new(inner, group, watch), agreement: None }
     }
 
-    /// Returns this rank's part of the group, as one for flights alone; see [`Communicator::split`].
+    /// Returns this rank's part of the group, as a group for flights only; see [`Communicator::split`].
     fn divided(&self, color: usize, key: usize) -> Result<WatchedLane> {
         let _waiting = self.call(&Call::Split { color, key })?;
         let inner = self.lane.inner.divided(color, key)?;
@@ -68,9 +68,9 @@ impl Watched {
         Ok(WatchedLane::new(inner, self.lane.group.divided(color, members), self.lane.watch))
     }
 
-    /// Notes that this rank calls this, and agrees with the others that it does.
+    /// Records this rank's call, and in a checked program agrees on it with the others.
     fn call(&self, call: &Call<'_>) -> Result<Waiting<'static>> {
-        // Others may write into this rank's memory until all have called the fence.
+        // Other ranks may write into this rank's memory until all have called the fence.
         if *call != Call::Fence {
             process::check_flights()?;
         }
@@ -81,8 +81,8 @@ impl Watched {
         Ok(waiting)
     }
 
-    /// Waits until all processes end this program, or one ends altogether, as `call` says of this one; collective over
-    /// [`ends`](Self::ends). Returns the ranks that do not call the same.
+    /// Waits until all processes have reached an end, of this program or of the process, as `call` for this one; collective
+    /// over [`ends`](Self::ends). Returns the ranks whose call differs.
     pub(super) fn end(&self, call: &Call<'_>) -> Result<Vec<usize>> {
         let _waiting = self.lane.watch.meets(&self.lane.group, call);
         let own = u64::from(*call == Call::Exit);
@@ -90,12 +90,12 @@ impl Watched {
         Ok((0..headers.len()).filter(|&rank| headers[rank][0] != own).collect())
     }
 
-    /// As `end` in a checked program, where a rank that calls something else meanwhile is told so.
+    /// As `end`, in a checked program, where a rank that calls something else meanwhile gets an error.
     pub(super) fn agree_to_end(&self) -> Result<()> {
         self.call(&Call::End).map(drop)
     }
 
-    /// The same, and calls are compared from here on.
+    /// Returns the same communicator, which compares calls.
     pub(super) fn checked(mut self) -> Self {
         self.agreement = Some(Rc::default());
         self
@@ -157,7 +157,7 @@ impl Communicator for Watched {
         let (size, rank) = (self.size(), self.rank());
         collective.check(size, rank)?;
         let _waiting = self.call(&collective.call(rank, &|rank| self.lane.group.members[rank], Cow::Borrowed))?;
-        // Whoever has agreed has waited for all.
+        // Ranks that have agreed have already waited for each other.
         match collective {
             CollectiveCall::Barrier | CollectiveCall::Fence if self.compares() => Ok(()),
             collective => self.lane.inner.collective(collective),
@@ -172,7 +172,7 @@ impl Communicator for Watched {
         into: &mut [u8],
     ) -> Result<bool> {
         if self.compares() {
-            // What is sent to whom is compared in bytes that lie together.
+            // The counts that are compared are those of contiguous buffers.
             return Ok(false);
         }
         let _waiting = self.call(&Call::AllToAll { send: (&[]).into(), receive: (&[]).into() })?;
@@ -201,7 +201,7 @@ impl Communicator for Watched {
 
     fn shared_memory(&self) -> Result<Rc<dyn SharedMemory>> {
         let _waiting = self.call(&Call::SharedMemory)?;
-        // At a board nobody compares what ranks call.
+        // Calls at a mailbox are not compared.
         let inner = NodeMemory::new(&self.lane.inner, !self.compares())?;
         let group = Group::new(BOARD, self.lane.group.members.clone());
         self.lane.watch.add(&group);

@@ -1,4 +1,4 @@
-//! Chains: each segment goes from one rank to the next, while the one after it is on its way to the first of them.
+//! Chains: a segment is passed from rank to rank, while the next one follows a rank behind.
 //!
 //! ```text
 //! round 1    0 -a> 1
@@ -6,13 +6,13 @@
 //! round 3    0 -c> 1 -b> 2 -a> 3        n segments pass p ranks in p - 2 + n rounds
 //! ```
 //!
-//! A rank deals with the segments of several chains in the order in which they would come if nothing else were on the way. Every
-//! segment leaves a rank earlier in that order than it comes to the next, so chains cannot wait for each other in a circle.
+//! A rank handles the segments of several chains in the order in which they would arrive on an idle network. In that order, a
+//! rank sends every segment before the next rank receives it, so chains cannot wait for each other in a circle.
 
 use super::{Arrival, Round, Rounds};
 use std::ops::Range;
 
-/// Some segments of a buffer, and the ranks that they pass, the first to the last.
+/// Some segments of a buffer, and the ranks that they pass, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chain {
     /// The ranks, each once.
@@ -22,7 +22,7 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// Returns two chains that run cyclically through a group of `size` ranks that begin at `root`, one in each direction, for these segments each.
+    /// Returns two chains around a group of `size` ranks that begin at `root`, one in each direction, each for its segments.
     ///
     /// ```
     /// use polyshard::runtime::comm::Chain;
@@ -38,7 +38,7 @@ impl Chain {
         ]
     }
 
-    /// Returns it the other way round.
+    /// Returns the chain in the opposite direction.
     #[must_use]
     pub fn reversed(mut self) -> Self {
         self.ranks.reverse();
@@ -59,7 +59,7 @@ impl Rounds {
         Self::chains(&[chain], rank, bounds, Arrival::Replace, |_, _| 1.0)
     }
 
-    /// A sum in the order of the ranks of a group of `size`, which `root` gets; elsewhere the data are unspecified afterwards.
+    /// A sum in the order of the ranks of a group of `size`, for `root`; elsewhere the data are unspecified afterwards.
     ///
     /// ```text
     /// before   rank 0: a    rank 1: b    rank 2: c (root)
@@ -72,9 +72,9 @@ impl Rounds {
         sum.then(Self::chain(if root == size - 1 { vec![root] } else { vec![size - 1, root] }, rank, bounds))
     }
 
-    /// Segments that pass along several chains at once. With [`Arrival::Replace`] this is a broadcast from the first of each chain,
-    /// with [`Arrival::Combine`] a reduction to the last of each. `seconds` says how long a byte takes from one rank to another, on
-    /// all ranks the same.
+    /// Segments that pass along several chains at once. With [`Arrival::Replace`] this is a broadcast from the first rank of each
+    /// chain, with [`Arrival::Combine`] a reduction to the last of each. `seconds` returns how long a byte takes from one rank to
+    /// another, and must be the same on all ranks.
     #[must_use]
     pub fn chains(
         chains: &[Chain],
@@ -86,15 +86,15 @@ impl Rounds {
         let mut events = Vec::new();
         for (nth, chain) in chains.iter().enumerate() {
             let Some(place) = chain.ranks.iter().position(|&member| member == rank) else { continue };
-            // When the first segment comes, and with which distance the others follow. The hops are summed in their order, so
-            // that all ranks have the same sums, to the last bit.
+            // The arrival time of the first segment, and the interval at which the others follow. The hops are summed in
+            // their order, so that all ranks have the same sums, to the last bit.
             let hops = chain.ranks[..=place].windows(2).map(|pair| seconds(pair[0], pair[1]));
             let (first, slowest) = hops.fold((0.0, 0.0), |(sum, most), hop| (sum + hop, f64::max(most, hop)));
             let segments = chain.segments.clone().enumerate();
             events
                 .extend(segments.map(|(count, segment)| (first + count as f64 * slowest, count, nth, place, segment)));
         }
-        // All segments may leave where a chain begins; those of several chains by turns.
+        // At the start of a chain all segments are ready at once; several chains alternate.
         events.sort_by(|left, right| left.0.total_cmp(&right.0).then((left.1, left.2).cmp(&(right.1, right.2))));
         let mut rounds = Vec::new();
         let mut send: Option<(usize, Range<usize>)> = None;
@@ -106,7 +106,7 @@ impl Rounds {
             } else if before.is_some() {
                 rounds.push(Round { send: before, receive: None });
             }
-            // It leaves before the next comes.
+            // It is sent before the next is received.
             send = ranks.get(place + 1).map(|&to| (to, segments));
         }
         if send.is_some() {

@@ -1,9 +1,9 @@
-//! Broadcasts in the fewest rounds: `n` segments reach all of `p` ranks in `n - 1 + ceil(log2 p)`, whatever `p`.
+//! Broadcasts in the minimum number of rounds: `n` segments reach all `p` ranks in `n - 1 + ceil(log2 p)`, for any `p`.
 //!
-//! In round `k`, rank `r` receives from `r - skip[k]` and sends to `r + skip[k]`, where skips are halves of halves of `p`: a
-//! circulant graph. Which segment that is says a schedule of `q = ceil(log2 p)` numbers for each rank, which repeats every `q`
-//! rounds with segments higher by `q`. In any `q` rounds in a row a rank receives `q` different segments; and it sends only what it
-//! has received before.
+//! In round `k`, rank `r` receives from `r - skip[k]` and sends to `r + skip[k]`, where the skips are `p` halved repeatedly, rounded
+//! up: a circulant graph. A schedule of `q = ceil(log2 p)` numbers for each rank selects the segments; it repeats every `q` rounds
+//! with segments higher by `q`. In any `q` consecutive rounds a rank receives `q` different segments; and it sends only segments that
+//! it has received before.
 //!
 //! J. L. Träff, "Round-optimal n-Block Broadcast Schedules in Logarithmic Time", arXiv 2312.11236, and "Optimal Broadcast Schedules
 //! in Logarithmic Time with Applications to Broadcast, All-Broadcast, Reduction and All-Reduction", arXiv 2407.18004. Ranks are
@@ -27,11 +27,11 @@ impl Rounds {
             let relative = (rank + size - root) % size;
             let sends: Vec<isize> = (0..q).map(|k| receives(&skips, (relative + skips[k]) % size)[k]).collect();
             let receives = receives(&skips, relative);
-            // So many rounds of the first period are left out that the last round is the last of a period.
+            // Skip rounds of the first period so that the last round ends a period.
             let idle = (q - (segments - 1) % q) % q;
             for nth in idle..idle + segments - 1 + q {
                 let (k, period) = (nth % q, (nth / q * q) as isize - idle as isize);
-                // Negative numbers are of segments that do not exist, and there is none after the last.
+                // Negative numbers denote segments that do not exist, and numbers beyond the last segment denote the last.
                 let segment = |number: isize| {
                     let nth = usize::try_from(number + period).ok()?.min(segments - 1);
                     Some(nth..nth + 1)
@@ -57,8 +57,8 @@ pub(super) fn skips(size: usize) -> Vec<usize> {
     skips
 }
 
-/// Returns which segment a rank receives in each round of a period. It gets one segment of the period itself, and all others
-/// are of the period before, whose numbers are negative.
+/// Returns which segment a rank receives in each round of a period. It receives one segment of the period itself, and all
+/// others are of the period before, whose numbers are negative.
 fn receives(skips: &[usize], relative: usize) -> Vec<isize> {
     let q = skips.len() - 1;
     let first = base(skips, relative);
@@ -69,8 +69,8 @@ fn receives(skips: &[usize], relative: usize) -> Vec<isize> {
     search.found.into_iter().map(segment).collect()
 }
 
-/// Returns the last skip of the way from the root to a rank that takes the longest skips first: the round in which the first
-/// segment that it gets comes there. For the root it is `q`.
+/// Returns the last skip of the path from the root to a rank that takes the longest skips first: the round in which the rank
+/// receives its first segment. For the root it is `q`.
 fn base(skips: &[usize], mut relative: usize) -> usize {
     let q = skips.len() - 1;
     for k in (0..q).rev() {
@@ -84,12 +84,12 @@ fn base(skips: &[usize], mut relative: usize) -> usize {
     q
 }
 
-/// The depth-first search for the ways by which segments come to a rank: sums of skips that do not grow. The segment of round `k`
-/// comes by a way of at least `skip[k]` and less than `skip[k + 1]` before the rank, and has the number of the last skip of that way,
-/// which no other way ends with. Ways of later rounds are shorter.
+/// The depth-first search for the paths of segments to a rank: sums of non-increasing skips. The segment of round `k` takes a path
+/// that ends at least `skip[k]` and less than `skip[k + 1]` before the rank, and has the number of that path's last skip, with which
+/// no other path ends. Paths of later rounds are shorter.
 struct Search<'a> {
     skips: &'a [usize],
-    /// The rank, counted on by one turn around the group, so that ways of several turns have one.
+    /// The rank plus the size of the group, so that paths may run once around the group.
     target: usize,
     used: Vec<bool>,
     /// The last skips, by round.
@@ -97,7 +97,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Goes on from a way to `at`, by skips up to number `longest`, for ways that end before `before`.
+    /// Continues a path that has reached `at`, by skips up to number `longest`, to paths that end before `before`.
     fn descend(&mut self, at: usize, mut before: usize, longest: usize) {
         let (skips, target, q) = (self.skips, self.target, self.skips.len() - 1);
         let reaches = |place: usize, round: usize| round <= q && place + skips[round] <= target;
@@ -144,7 +144,7 @@ mod tests {
         }
     }
 
-    /// The conditions of the papers, which are the proof for any number of segments.
+    /// The conditions of the papers, which prove correctness for any number of segments.
     #[test]
     fn schedules_meet_their_conditions() {
         for size in (2..=200).chain([511, 512, 513, 1000]) {
@@ -153,7 +153,7 @@ mod tests {
             assert!(1 << (q - 1) < size && size <= 1 << q, "{skips:?}");
             let all: Vec<Vec<isize>> = (0..size).map(|rank| receives(&skips, rank)).collect();
             for (rank, received) in all.iter().enumerate() {
-                // In a period a rank gets q different segments: one of this one and all others of the one before.
+                // In a period a rank receives q different segments: one of this period and all others of the period before.
                 let first = base(&skips, rank) as isize;
                 let mut expected: BTreeSet<isize> = (1..=q as isize).map(|number| -number).collect();
                 if rank > 0 {
@@ -161,7 +161,7 @@ mod tests {
                     expected.insert(first);
                 }
                 assert_eq!(received.iter().copied().collect::<BTreeSet<_>>(), expected, "rank {rank} of {size}");
-                // What it sends it has received in this period, or it is the first of the one before.
+                // A rank sends a segment that it has received in this period, or the first of the period before.
                 for k in 0..q {
                     let sent = all[(rank + skips[k]) % size][k];
                     let has = rank == 0 || sent == first - q as isize || received[..k].contains(&sent);

@@ -1,12 +1,12 @@
-//! The links that rounds use: known before anything is sent over them.
+//! The links that rounds use: known before the first message.
 
 use super::circulant::skips;
 use crate::Result;
 use crate::comm::Communicator;
 use polyshard_program::Passing;
 
-/// Connects the links over which a group broadcasts so, whichever rank it begins at, by an empty message over each: a library connects two
-/// processes when the first message goes from one to the other, and a rank that computes meanwhile should not wait for that. Collective.
+/// Connects the links over which a group broadcasts in this way from any root, by an empty message over each: a library connects two
+/// processes at their first message, and a rank that computes meanwhile should not wait for that. Collective.
 ///
 /// # Errors
 /// If another rank failed.
@@ -17,7 +17,7 @@ pub(crate) fn connect(comm: &dyn Communicator, passing: Passing) -> Result<()> {
     connect_with(comm, to, distances.iter().map(|distance| (rank + size - distance) % size))
 }
 
-/// As [`connect`], over the links to some ranks and from some, each of which calls it with this one among its own.
+/// As [`connect`], over the links to some ranks and from some, which must name this rank in turn.
 pub(crate) fn connect_with(
     comm: &dyn Communicator,
     to: impl Iterator<Item = usize>,
@@ -28,7 +28,7 @@ pub(crate) fn connect_with(
     comm.exchange(&sends, &mut receives)
 }
 
-/// How far behind the rank that sends the ranks are that receive from it, each once. A chain goes round.
+/// The distances from a sender to its receivers, each once. A chain runs around the group.
 fn distances(passing: Passing, size: usize) -> Vec<usize> {
     let mut distances = match passing {
         Passing::Direct => (1..size).collect(),

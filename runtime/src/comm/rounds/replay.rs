@@ -1,8 +1,8 @@
-//! The rounds of all ranks, carried out on values without threads, messages or memory: the proof that they are a collective.
+//! The rounds of all ranks, replayed on values without threads, messages or memory, to prove that they implement a collective.
 //!
 //! A value is the list of the ranks whose terms it has, in the order in which they were combined. A message carries the numbers of its
-//! segments, so that one which meets another shows, and a rank that waits for ever is a deadlock. Ranks do not wait for what they
-//! send, and take messages of one sender in order, so what comes out does not depend on who goes on first.
+//! segments, so that a wrong match is detected, and a rank that waits for ever is a deadlock. Ranks do not wait for their sends, and
+//! receive messages of one sender in order, so the result does not depend on the order in which ranks proceed.
 
 use super::{Arrival, Rounds};
 use std::collections::{HashMap, VecDeque};
@@ -14,10 +14,10 @@ pub(super) type Values = Vec<Vec<usize>>;
 /// The numbers of segments, and their values.
 type Message = (Range<usize>, Values);
 
-/// Replays rounds of all ranks, each of which begins with its own term in all segments; returns the values that they end with.
+/// Replays the rounds of all ranks, each of which begins with its own term in all segments; returns their final values.
 ///
 /// # Errors
-/// What goes wrong, at which rank and in which round.
+/// The fault, its rank and its round.
 pub(super) fn replay(all: &[Rounds]) -> Result<Vec<Values>, String> {
     let bounds = &all[0].bounds;
     if all.iter().any(|rounds| rounds.bounds != *bounds) {
@@ -70,7 +70,7 @@ pub(super) fn replay(all: &[Rounds]) -> Result<Vec<Values>, String> {
     }
 }
 
-/// Calls `check` with all sizes, roots and bounds of segments, and the rounds of all ranks.
+/// Calls `check` for sizes up to 64, all roots and up to 8 segments, with the replayed rounds of all ranks.
 fn for_all(
     rounds: impl Fn(usize, usize, usize, Vec<usize>) -> Rounds,
     check: impl Fn(usize, usize, Result<Vec<Values>, String>),
@@ -86,7 +86,7 @@ fn for_all(
     }
 }
 
-/// Checks that rounds of (size, rank, root, bounds) give all ranks what the root has.
+/// Checks that rounds of (size, rank, root, bounds) give all ranks the root's data.
 pub(super) fn check_broadcast(rounds: impl Fn(usize, usize, usize, Vec<usize>) -> Rounds) {
     for_all(rounds, |size, root, ended| {
         let ended = ended.unwrap_or_else(|wrong| panic!("from {root} of {size}: {wrong}"));
@@ -94,7 +94,7 @@ pub(super) fn check_broadcast(rounds: impl Fn(usize, usize, usize, Vec<usize>) -
     });
 }
 
-/// Checks that rounds of (size, rank, root, bounds) give the root each rank's term once, in the order of ranks if need be.
+/// Checks that rounds of (size, rank, root, bounds) give the root each rank's term once, in rank order if `in_order`.
 pub(super) fn check_sum(in_order: bool, rounds: impl Fn(usize, usize, usize, Vec<usize>) -> Rounds) {
     for_all(rounds, |size, root, ended| {
         let ended = ended.unwrap_or_else(|wrong| panic!("to {root} of {size}: {wrong}"));

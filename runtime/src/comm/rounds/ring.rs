@@ -1,18 +1,18 @@
-//! Collectives around a ring: each block takes the shorter way, in both directions at once.
+//! Collectives around a ring: each block takes the shorter way around, and both directions are used at once.
 //!
 //! ```text
 //! all-gather of 5, seen from rank 0      step 1   4 -> 0 <- 1      the blocks of 4 and 1 arrive
 //!                                        step 2   4 -> 0 <- 1      the blocks of 3 and 2
 //! ```
 //!
-//! With an even number of ranks the block opposite comes half from each side, in the last step, so a block is two segments. A
-//! reduce-scatter runs the same steps backwards: sums on their way to rank 0 begin opposite, and every rank that they pass adds its
-//! own. So between neighbours pass `(n - 1) / 2` blocks in each direction, in `n / 2` steps; an all-reduce is both, one after the
-//! other. This is the order in which floats are added, the same on every run.
+//! With an even number of ranks, half of the opposite block arrives from each side, in the last step, so a block is two segments. A
+//! reduce-scatter runs the same steps backwards: sums for rank 0 begin at the opposite rank, and every rank that they pass adds its
+//! own term. So `(n - 1) / 2` blocks pass between neighbours in each direction, in `n / 2` steps; an all-reduce is both, one after
+//! the other. This fixes the order in which floats are added, the same on every run.
 
 use super::{Arrival, Round, Rounds};
 
-/// Where the two segments of each of `counts` begin, and where the last ends; halves end between elements of `unit` bytes.
+/// The starts of the two segments of each of `counts`, and the end of the last; halves end between elements of `unit` bytes.
 fn halves(counts: &[usize], unit: usize) -> Vec<usize> {
     let mut bounds = vec![0];
     let mut end = 0;
@@ -24,7 +24,7 @@ fn halves(counts: &[usize], unit: usize) -> Vec<usize> {
 }
 
 impl Rounds {
-    /// An all-gather of blocks of `counts` bytes, one of each rank and in their order; this rank's own is in its place.
+    /// An all-gather of blocks of `counts` bytes, one of each rank, in rank order; this rank's own is in place.
     ///
     /// ```text
     /// before   rank 0: a . .    rank 1: . b .    rank 2: . . c
@@ -33,12 +33,12 @@ impl Rounds {
     #[must_use]
     pub fn ring_all_gather(rank: usize, counts: &[usize], unit: usize) -> Self {
         let steps = 1..=counts.len() / 2;
-        // The rank behind hands on what it got in the last step: the block of the rank `far` places before this one.
+        // The previous rank forwards the block it received in the last step: that of the rank `far` places before this one.
         Self::ring(rank, counts, unit, steps, |far| [far - 1, far], Arrival::Replace)
     }
 
-    /// A reduce-scatter of blocks of `counts` bytes, one for each rank and in their order: this rank's gets the sum of all ranks', and
-    /// the others are unspecified afterwards.
+    /// A reduce-scatter of blocks of `counts` bytes, one for each rank, in rank order: this rank's block becomes the sum over all
+    /// ranks, and the others are unspecified afterwards.
     ///
     /// ```text
     /// before   rank 0: a0 a1 a2     rank 1: b0 b1 b2     rank 2: c0 c1 c2
@@ -47,13 +47,12 @@ impl Rounds {
     #[must_use]
     pub fn ring_reduce_scatter(rank: usize, counts: &[usize], unit: usize) -> Self {
         let steps = (1..=counts.len() / 2).rev();
-        // Sums for the rank `far` places ahead go there from behind it, so they leave this rank ahead: as if ranks were counted the
-        // other way round.
+        // Sums for the rank `far` places ahead reach it from behind, so this rank sends them ahead: as if ranks were counted in reverse.
         Self::ring(rank, counts, unit, steps, |far| [far, far - 1], Arrival::Combine)
     }
 
-    /// Steps around a ring, in each of which this rank sends ahead and back, and receives from behind and from ahead. `blocks` says
-    /// of a step how far the block is that is sent, and how far the one that is received.
+    /// Steps around a ring, in each of which this rank sends ahead and back, and receives from behind and from ahead. `blocks`
+    /// returns for a step the distance of the block that is sent, and of the one that is received.
     fn ring(
         rank: usize,
         counts: &[usize],
@@ -68,7 +67,7 @@ impl Rounds {
         for far in steps {
             let [sent, received] = blocks(far);
             for side in 0..2 {
-                // What goes ahead is of the ranks behind if blocks are gathered, and for the ranks ahead if they are summed up.
+                // Blocks sent ahead are those of the ranks behind if blocks are gathered, and for the ranks ahead if they are summed up.
                 let of_behind = (side == 0) == (arrival == Arrival::Replace);
                 let block = |far| if of_behind { before(far) } else { after(far) };
                 let (to, from) = if side == 0 { (after(1), before(1)) } else { (before(1), after(1)) };
@@ -122,7 +121,7 @@ mod tests {
                 Rounds::ring_reduce_scatter(rank, counts, 1).then(Rounds::ring_all_gather(rank, counts, 1))
             };
             let ended = replay(&all(size, both)).expect("sums");
-            // All ranks have the same, in the same order.
+            // All ranks have the same sums, in the same order.
             assert!(ended.iter().all(|values| *values == ended[0]), "{size} ranks");
             assert!(ended[0].iter().all(|value| value.len() == size), "{size} ranks");
         }

@@ -1,8 +1,8 @@
-//! The machine that runs rounds over messages that do not wait.
+//! The state machine that runs rounds over non-blocking messages.
 //!
-//! It posts what it can in the order of the rounds: a send when the segment is there, some receives ahead of their turn, into
-//! the segment itself or, where segments are combined, into memory beside it. So a segment is sent on when it has come, whatever
-//! else is on the way; and memory is taken for a message only when it is posted, not when nothing has come.
+//! It posts messages in the order of the rounds: a send when its segment is ready, and some receives in advance, into the segment
+//! itself or, where segments are combined, into separate memory. So a segment is forwarded as soon as it has arrived, whatever
+//! else is in flight; memory is allocated for a message only when it is posted, and polls between arrivals allocate nothing.
 
 use super::{Arrival, Receive, Round, Rounds};
 use crate::comm::{Combining, Communicator, Flight, Piece, combine};
@@ -11,27 +11,27 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How many receives are posted ahead: what comes while a rank computes has a place to go.
+/// How many receives are posted in advance, so that messages that arrive while a rank computes have a buffer.
 const AHEAD: usize = 4;
 
-/// Whatever posts messages that do not wait, as every communicator does.
+/// Something that posts non-blocking messages, such as every communicator.
 pub trait Carrier {
     /// As [`Communicator::post`].
     ///
     /// # Errors
-    /// As that.
+    /// As for [`Communicator::post`].
     fn post(&self, sends: Vec<(usize, Arc<Piece>)>, receives: Vec<(usize, Piece)>) -> Result<Flight>;
 
     /// As [`Communicator::poll`].
     ///
     /// # Errors
-    /// As that.
+    /// As for [`Communicator::poll`].
     fn poll(&self, flights: &mut [&mut Flight]) -> Result<usize>;
 
     /// As [`Communicator::wait`].
     ///
     /// # Errors
-    /// As that.
+    /// As for [`Communicator::wait`].
     fn wait(&self, flights: &mut [&mut Flight]) -> Result<()>;
 }
 
@@ -49,37 +49,37 @@ impl<C: Communicator + ?Sized> Carrier for C {
     }
 }
 
-/// Rounds that are being carried out, with their data.
+/// Rounds in progress, with their data.
 ///
 /// All ranks of a group start the rounds of a collective in the same order, and poll or wait until each is done.
 #[must_use = "rounds that are dropped before they are done make every later call of their rank an error"]
 pub struct Running {
     segments: Vec<Segment>,
     combining: Option<Combining>,
-    /// What has not been posted, in order.
+    /// Steps that have not been posted, in order.
     sends: VecDeque<Step>,
     receives: VecDeque<(Step, Arrival)>,
-    /// What is in flight, the oldest first.
+    /// Steps in flight, the oldest first.
     sent: VecDeque<(Step, Flight)>,
     received: VecDeque<(Step, Arrival, Flight)>,
-    /// Memory for what is combined.
+    /// Receive buffers for reuse, for segments that are combined.
     spare: Vec<Piece>,
 }
 
 /// A segment, and how often it has been received and sent.
 struct Segment {
-    /// None while it is received into.
+    /// None while a receive writes into it.
     piece: Option<Arc<Piece>>,
     counts: [usize; 2],
 }
 
 impl Segment {
-    /// Returns whether it has been received and sent as often as that.
+    /// Returns whether it has been received and sent this often.
     fn is_at(&self, counts: [usize; 2]) -> bool {
         self.counts == counts
     }
 
-    /// Returns whether it can be sent that has been received as often as that before: others may be sending it, too.
+    /// Returns whether it can be sent, having been received this often before: other sends of it may be in flight.
     fn can_leave(&self, counts: [usize; 2]) -> bool {
         self.counts[0] == counts[0] && self.piece.is_some()
     }
@@ -88,16 +88,16 @@ impl Segment {
 /// One send or receive.
 struct Step {
     peer: usize,
-    /// The segments, with how often each is received and sent before.
+    /// The segments, with how often each is received and sent before this step.
     segments: Vec<(usize, [usize; 2])>,
 }
 
 impl Rounds {
-    /// Begins the collective with this rank's data; nothing moves before the first poll. Segments of rounds that combine are
-    /// combined as `combining` says, whatever order it asks for.
+    /// Begins the collective with this rank's data; no message is posted before the first poll. Rounds that combine do so by
+    /// the operation of `combining`, whatever order it asks for.
     ///
     /// # Panics
-    /// If the data are not as long as the segments, or rounds combine and nothing says how.
+    /// If the data are not as long as the segments, or rounds combine and `combining` is missing.
     #[track_caller]
     pub fn start(self, data: Piece, combining: Option<Combining>) -> Running {
         let Self { bounds, rounds } = self;
@@ -129,10 +129,10 @@ impl Rounds {
 }
 
 impl Running {
-    /// Goes on as far as possible without waiting; returns whether all is done.
+    /// Makes as much progress as possible without waiting; returns whether all rounds are done.
     ///
     /// # Errors
-    /// As [`Communicator::poll`]; and if what is combined is not whole elements.
+    /// As [`Communicator::poll`]; and if a segment to combine is not whole elements.
     pub fn poll(&mut self, comm: &(impl Carrier + ?Sized)) -> Result<bool> {
         loop {
             let posted = self.post(comm)?;
@@ -143,16 +143,16 @@ impl Running {
         }
     }
 
-    /// Carries the rounds out to the end, and returns the data.
+    /// Runs the rounds to completion, and returns the data.
     ///
     /// # Errors
     /// As [`Communicator::wait`] and [`poll`](Self::poll).
     ///
     /// # Panics
-    /// If the machine has lost a segment: a bug in polyshard.
+    /// If the state machine has lost a segment: a bug in polyshard.
     pub fn wait(mut self, comm: &(impl Carrier + ?Sized)) -> Result<Piece> {
         while !self.poll(comm)? {
-            // The oldest comes first in the order that all ranks keep, so it depends on nothing that waits here.
+            // The oldest is first in the order that all ranks follow, so it does not depend on any step that waits here.
             match (self.received.front_mut(), self.sent.front_mut()) {
                 (Some((.., flight)), _) | (None, Some((_, flight))) => comm.wait(&mut [flight])?,
                 (None, None) => panic!("rounds wait for nothing and are not done: this is a bug in polyshard"),
@@ -172,7 +172,7 @@ impl Running {
         self.sends.is_empty() && self.receives.is_empty() && self.sent.is_empty() && self.received.is_empty()
     }
 
-    /// Posts what can be posted; returns whether there was anything.
+    /// Posts the steps that are ready; returns whether there were any.
     fn post(&mut self, comm: &(impl Carrier + ?Sized)) -> Result<bool> {
         let before = self.sends.len() + self.receives.len();
         let can_leave =
@@ -209,7 +209,7 @@ impl Running {
         Ok(self.sends.len() + self.receives.len() < before)
     }
 
-    /// Takes what is done; returns whether there was anything.
+    /// Completes the steps that are done; returns whether there were any.
     fn end(&mut self, comm: &(impl Carrier + ?Sized)) -> Result<bool> {
         let before = self.sent.len() + self.received.len();
         let mut place = 0;
@@ -235,7 +235,7 @@ impl Running {
         Ok(self.sent.len() + self.received.len() < before)
     }
 
-    /// Puts what has been received where it belongs.
+    /// Stores a received segment or combines it with the rank's own.
     fn arrive(&mut self, nth: usize, arrival: Arrival, piece: Piece) -> Result<()> {
         let segment = &mut self.segments[nth];
         segment.counts[0] += 1;

@@ -1,4 +1,4 @@
-//! How the ranks of a group come together in a collective.
+//! How the ranks of a group meet in a collective.
 //!
 //! [`Arrivals`] collects one call and one contribution per rank. The last to arrive turns it into a
 //! [`Contributions`], which all ranks then read without the lock.
@@ -9,23 +9,23 @@ use super::group::Membership;
 use super::message::Message;
 use std::sync::{Arc, OnceLock};
 
-/// Bytes of a reduction that one rank combines at a time: a multiple of every element's size.
+/// Bytes of a reduction that one rank combines at once: a multiple of every element's size.
 pub(super) const CHUNK: usize = 1 << 16;
 
 /// A part of the result of a reduction.
 pub(super) type Chunk = OnceLock<Vec<u8>>;
 
-/// What all ranks brought to a collective, by rank in the group.
+/// The contributions of all ranks to a collective, by rank in the group.
 pub(super) struct Contributions {
     pub(super) calls: Vec<Call<'static>>,
     pub(super) data: Vec<Message>,
-    /// Chunks of the result of a reduction, each combined by the rank that comes to it first.
+    /// Chunks of the result of a reduction, each combined by the rank that reaches it first.
     pub(super) combined: Arc<[Chunk]>,
     /// After a split, each rank's place in its new group.
     pub(super) memberships: Vec<Membership>,
 }
 
-/// What has arrived for the next collective of one group.
+/// The arrivals at the next collective of one group.
 pub(super) struct Arrivals {
     /// World ranks of the members, by rank in the group.
     pub(super) members: Arc<[usize]>,
@@ -33,22 +33,22 @@ pub(super) struct Arrivals {
     pub(super) alive: usize,
     present: Vec<Option<(Call<'static>, Brings)>>,
     arrived: usize,
-    /// Members that wait for the others at the fence, and how many fences all have passed.
+    /// Members that wait for the others at the fence, and the number of completed fences.
     at_fence: usize,
     fences: u64,
     /// The headers of the last exchange, by rank in the group.
     headers: Vec<Header>,
 }
 
-/// What a rank brings to a collective.
+/// The contribution of a rank to a collective.
 #[derive(Clone)]
 pub(super) enum Brings {
     Data(Message),
-    /// A header, which takes no memory.
+    /// A header, which needs no allocation.
     Header(Header),
 }
 
-/// What all ranks together have brought.
+/// The contributions of all ranks.
 pub(super) enum Round {
     Data(Contributions),
     /// They are in [`Arrivals::headers`].
@@ -56,7 +56,7 @@ pub(super) enum Round {
 }
 
 impl Arrivals {
-    /// Returns that of a new group, to which nobody has come.
+    /// Returns the arrivals of a new group, none so far.
     pub(super) fn new(members: Arc<[usize]>) -> Self {
         let size = members.len();
         Self {
@@ -70,10 +70,10 @@ impl Arrivals {
         }
     }
 
-    /// Adds what `rank` brings; returns what all have brought if it was the last to arrive.
+    /// Adds the contribution of `rank`; returns those of all if it was the last to arrive.
     ///
     /// # Errors
-    /// What each rank called, if they do not call the same.
+    /// The calls of the ranks, if they differ.
     pub(super) fn arrive(&mut self, rank: usize, call: Call<'static>, brings: Brings) -> Result<Option<Round>, String> {
         let before = self.present[rank].replace((call, brings));
         assert!(before.is_none(), "a rank came twice to one collective: this is a bug in polyshard");
@@ -102,7 +102,7 @@ impl Arrivals {
         Ok(Some(Round::Data(Contributions { calls, data, combined, memberships: Vec::new() })))
     }
 
-    /// Takes the headers that all have brought, if they have, and they are about the same; takes no memory for it.
+    /// Takes the headers if all members contributed one, on the same subject; allocates nothing.
     fn exchange(&mut self) -> bool {
         let Some((first, _)) = &self.present[0] else { return false };
         let same =
@@ -139,7 +139,7 @@ impl Arrivals {
         self.fences
     }
 
-    /// Returns the call with which `rank` waits here.
+    /// Returns the call in which `rank` waits here.
     pub(super) fn call(&self, rank: usize) -> Option<&Call<'static>> {
         self.present[rank].as_ref().map(|(call, _)| call)
     }

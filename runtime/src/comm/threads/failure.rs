@@ -2,7 +2,7 @@
 
 use crate::Error;
 
-/// What went wrong first.
+/// The first failure.
 #[derive(Clone, Debug)]
 pub(crate) enum Failure {
     /// The ranks disagree or wait in a circle; the message names each of them.
@@ -14,8 +14,8 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Names the lowest of the ranks that say the same: what all ranks find wrong is told by one of them, and
-    /// always by the same one, whichever was the fastest.
+    /// Keeps the lowest of the ranks with the same message: a failure of all ranks is reported by one of them,
+    /// and always by the same one, whichever was the fastest.
     pub(super) fn merge(&mut self, later: &Self) {
         match (self, later) {
             (Self::Error { rank, message }, Self::Error { rank: other, message: same })
@@ -28,7 +28,7 @@ impl Failure {
         }
     }
 
-    /// Returns the error that the ranks get from whatever they wait in.
+    /// Returns the error for the ranks whose waits it ends.
     pub(super) fn to_waiting(&self) -> Error {
         match self.clone() {
             Self::Mismatch(message) => Error::Mismatch(message),

@@ -1,15 +1,15 @@
-//! Messages that do not wait, between threads.
+//! Non-blocking messages between threads.
 //!
-//! A message is posted by both sides. Whoever comes second copies it at once, outside of the lock, from the one piece into the
-//! other, and tells both: so messages arrive whether or not anybody polls, and to poll is to look at two numbers.
+//! Both sides post a message. The rank that posts second copies it at once, outside of the lock, from one piece into the
+//! other, and notifies both: so messages arrive whether or not any rank polls, and a poll only reads two values.
 //!
 //! ```text
 //! rank 1   posts a receive from 0       the piece waits in the world's state
 //! rank 0   posts the send to 1          copies, done             the flight of rank 1 is done, too
 //! ```
 //!
-//! All memory has owners: the sender's piece is shared, and the receiver's is in the state, with whoever copies, or back in the
-//! flight. A flight that is dropped takes its messages out of the state.
+//! All memory has owners: the sender's piece is shared, and the receiver's is in the state, with the rank that copies, or back
+//! in the flight. A flight that is dropped removes its messages from the state.
 
 use super::super::Piece;
 use super::super::flight::Transfer;
@@ -22,16 +22,16 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 impl State {
-    /// Says what is wrong if a message has been posted whose other side was that of a rank which has ended.
+    /// Describes a posted message whose other side would be posted by a rank that has ended.
     pub(super) fn unmatched(&self, ended: usize) -> Option<String> {
-        // The least, so that it is the same however the map is ordered.
+        // The minimum, so that it does not depend on the order of the map.
         let what = self.flights.iter().filter_map(|(link, pending)| pending.lacks(*link, ended)).min()?;
         Some(format!("{what}, which has ended without posting its side: post both sides of each message"))
     }
 }
 
 impl Shared {
-    /// Posts messages of rank `this` to and from the ranks they are paired with. All are numbers in the world.
+    /// Posts messages of rank `this` to and from the ranks they are paired with. All are world ranks.
     pub(super) fn post(
         self: &Arc<Self>,
         group: GroupId,
@@ -91,7 +91,7 @@ impl Shared {
         Ok(transfer)
     }
 
-    /// Waits until a flight of `this` is over, which has these receives and sends.
+    /// Waits until a flight of `this` with these receives and sends is over.
     fn wait_for_flight(&self, this: usize, progress: &Arc<Progress>, peers: &[Vec<(usize, usize)>; 2]) -> Result<()> {
         let state = self.lock();
         state.check_failure()?;
@@ -108,7 +108,7 @@ pub(super) struct ThreadTransfer {
     shared: Arc<Shared>,
     this: usize,
     progress: Arc<Progress>,
-    /// The ranks that it receives from and those that it sends to, in the world, with the bytes.
+    /// The world ranks that it receives from and those that it sends to, with the bytes.
     peers: [Vec<(usize, usize)>; 2],
 }
 

@@ -1,4 +1,4 @@
-//! Groups of a world of threads: their numbers, who sits where, and how a split divides them.
+//! Groups of a world of threads: their ids, the place of each rank, and how a split divides them.
 
 use super::super::call::Call;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ impl GroupId {
     /// The group of all ranks.
     pub(super) const WORLD: Self = Self(0);
 
-    /// Returns the group that is made after this one.
+    /// Returns the id of the group that is made after this one.
     pub(super) fn next(self) -> Self {
         Self(self.0 + 1)
     }

@@ -1,19 +1,19 @@
-//! Messages between threads, by the two protocols that MPI libraries have: short ones are eager, copied at once and
-//! received at any time; for long ones sender and receivers meet, and they are read where the sender has them.
+//! Messages between threads, by the two protocols of MPI libraries: eager for short ones, copied at once and received
+//! at any time; rendezvous for long ones, which receivers read in the sender's buffer while the sender waits.
 #![expect(unsafe_code, reason = "reads slices that other threads have borrowed")]
 
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Minimum bytes of a message that is read in place: to copy a shorter one takes less time than to wait for its readers.
+/// Minimum bytes of a message that is read in place: copying a shorter one takes less time than waiting for its readers.
 const LEAST: usize = 1 << 16;
 
 /// The bytes of one message, which all ranks may read.
 #[derive(Clone)]
 pub(super) enum Message {
-    /// A copy, of which the sender knows nothing any more.
+    /// A copy, which does not depend on the sender any more.
     Eager(Arc<[u8]>),
-    /// The sender's own, which waits until it has been read.
+    /// The sender's own bytes; it waits until they have been read.
     Borrowed(Borrowed),
 }
 
@@ -30,7 +30,7 @@ unsafe impl Send for Borrowed {}
 unsafe impl Sync for Borrowed {}
 
 impl Message {
-    /// Returns a message whose sender need not wait for anyone.
+    /// Returns a message whose sender need not wait.
     pub(super) fn eager(data: &[u8]) -> Self {
         Self::Eager(data.into())
     }
@@ -38,7 +38,7 @@ impl Message {
     /// Returns a message that is read in place if it is long.
     ///
     /// # Safety
-    /// If it is borrowed, `data` stay borrowed as long as another rank reads the message or may begin to.
+    /// If the message is borrowed, `data` must stay borrowed as long as another rank reads it or may begin to.
     pub(super) unsafe fn in_place(data: &[u8]) -> Self {
         match data.len() < LEAST {
             true => Self::eager(data),
@@ -57,8 +57,7 @@ impl Deref for Message {
     fn deref(&self) -> &[u8] {
         match self {
             Self::Eager(data) => data,
-            // SAFETY: they are address and length of a slice, and whoever made this message has promised that it stays
-            // borrowed.
+            // SAFETY: they are address and length of a slice, and the creator of this message has promised that it stays borrowed.
             Self::Borrowed(Borrowed { address, len }) => unsafe { std::slice::from_raw_parts(*address, *len) },
         }
     }

@@ -1,11 +1,11 @@
-//! What a rank does while others wait, for whoever says that they wait for each other.
+//! The state of a rank while others wait, for reports of deadlocks.
 
 use super::super::call::Call;
 use super::super::words::{Operation, amount, messages, within};
 use super::state::{State, Status};
 
 impl State {
-    /// Returns what `rank` does.
+    /// Returns the state of `rank`.
     pub(super) fn operation(&self, rank: usize) -> Operation {
         match &self.ranks[rank].status {
             Status::Running => Operation::Runs,

@@ -1,8 +1,8 @@
-//! How long messages are read where their sender has them.
+//! How receivers read long messages in the sender's buffer.
 //!
-//! Whoever sends a long message waits until all who read it are done, whatever happens meanwhile: the members of a
-//! collective meet at a fence when they have read, and what was sent to one rank is withdrawn if it has not begun to read. So the
-//! data stay borrowed from their owner as long as anyone can see them.
+//! The sender of a long message waits until all readers are done, whatever happens meanwhile: the members of a collective meet at
+//! a fence when they have read, and a message to one rank is withdrawn if that rank has not begun to read. So the data stay
+//! borrowed from their owner as long as any rank can see them.
 #![expect(unsafe_code, reason = "lends slices to other threads until they have read them")]
 
 use super::super::call::Call;
@@ -13,10 +13,10 @@ use super::state::Shared;
 use crate::Result;
 
 impl Shared {
-    /// Brings `call` and `data` to the group's next collective, waits until all members have come, and lets `read` see what they
-    /// brought.
+    /// Contributes `call` and `data` to the group's next collective, waits until all members have arrived, and lets `read` see
+    /// their contributions.
     ///
-    /// `rank` is the rank in the group, `this` in the world.
+    /// `rank` is the rank in the group, `this` the world rank.
     pub(super) fn meet_in_place(
         &self,
         group: GroupId,
@@ -25,8 +25,8 @@ impl Shared {
         data: &[u8],
         read: impl FnOnce(&Contributions),
     ) -> Result<()> {
-        // SAFETY: if the collective fails, so has the world, and nobody reads what it was brought. Else all members get the
-        // contributions, and this function does not return before each of them has read and dropped it.
+        // SAFETY: if the collective fails, so has the world, and no rank reads its contributions. Otherwise all members get
+        // the contributions, and this function does not return before each of them has read and dropped them.
         let message = unsafe { Message::in_place(data) };
         let contributions = self.meet(group, rank, this, call, message)?;
         let is_borrowed = contributions.data.iter().any(Message::is_borrowed);
@@ -36,7 +36,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Sends messages of rank `this` to the ranks they are paired with, calls `then`, and waits until all were read.
+    /// Sends messages of rank `this` to the ranks they are paired with, calls `then`, and waits until all have been read.
     pub(super) fn send_in_place<'a>(
         &self,
         group: GroupId,
@@ -44,8 +44,8 @@ impl Shared {
         messages: impl IntoIterator<Item = (usize, &'a [u8])>,
         then: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
-        // SAFETY: `_sending` is dropped before this function returns, and withdraws what nobody has begun to read and
-        // waits for those who read.
+        // SAFETY: `_sending` is dropped before this function returns, withdraws the messages that no rank has begun
+        // to read, and waits for the ranks that are reading.
         let in_place = |(to, data)| (to, unsafe { Message::in_place(data) });
         let messages: Vec<_> = messages.into_iter().map(in_place).collect();
         let waits = messages.iter().any(|(_, message)| message.is_borrowed());
@@ -57,7 +57,7 @@ impl Shared {
 
     /// Waits for the next message from `from` to `this`, which expects as many bytes as `into` has, and copies it.
     ///
-    /// Returns its length if it has another.
+    /// Returns its length if it differs.
     pub(super) fn receive_into(
         &self,
         group: GroupId,
@@ -75,7 +75,7 @@ impl Shared {
     }
 }
 
-/// Calls a function when it is dropped, also where a rank panics.
+/// Calls a function when it is dropped, also when a rank panics.
 struct AtEnd<F: Fn()>(F);
 
 impl<F: Fn()> Drop for AtEnd<F> {

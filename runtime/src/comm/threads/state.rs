@@ -1,8 +1,8 @@
-//! What all ranks of a world of threads share: who waits for what, messages on the way, who has come to a collective.
+//! The state that all ranks of a world of threads share: their waits, messages in flight, and arrivals at collectives.
 //!
-//! One lock guards it all. A rank that cannot go on says what it waits for and sleeps; whoever makes its
-//! wish true marks it running before waking it. So the count of idle ranks is exact, and when the last
-//! rank blocks or ends while one still waits, nothing can arrive any more: that is a deadlock.
+//! One lock guards it all. A rank that cannot continue records its wait and sleeps; the rank that fulfils the
+//! wait marks it running before waking it. So the count of idle ranks is exact, and when the last rank blocks
+//! or ends while one still waits, nothing can arrive any more: that is a deadlock.
 //! Tests: `runtime/tests/it/comm_threads.rs`.
 
 use super::super::call::Call;
@@ -23,15 +23,15 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// A world of threads. All rank numbers here are world ranks, unless a group is named with them.
 pub(crate) struct Shared {
     state: Mutex<State>,
-    /// One per rank, so that a message wakes its receiver alone.
+    /// One per rank, so that a message wakes only its receiver.
     pub(super) wake: Vec<Condvar>,
-    /// Whether a rank has failed, for those that ask often.
+    /// Whether a rank has failed, for frequent checks.
     failed: Arc<AtomicBool>,
     /// By rank.
     dropped: Vec<Arc<Dropped>>,
-    /// What ranks must not give back themselves; the last of them does.
+    /// Memory that ranks must not free themselves; the last of them does.
     stranded: Arc<Mutex<Vec<Stranded>>>,
-    /// For ranks that wait at a fence or withdraw messages; few do at a time, so all groups share it.
+    /// For ranks that wait at a fence or withdraw messages; few do at the same time, so all groups share it.
     fence: Condvar,
 }
 
@@ -40,21 +40,21 @@ pub(super) struct State {
     /// The number of ranks that wait or have ended.
     idle: usize,
     pub(super) groups: HashMap<GroupId, Arrivals>,
-    /// The group that is made next.
+    /// The id of the next group.
     next_group: GroupId,
     failure: Option<Failure>,
     failed: Arc<AtomicBool>,
-    /// Messages that do not wait, of which one side has been posted.
+    /// Non-blocking messages of which one side has been posted.
     pub(super) flights: HashMap<Link, Pending>,
 }
 
 pub(super) struct Rank {
     pub(super) status: Status,
-    /// Whether a failure has ended its wait, and not what it waited for.
+    /// Whether its wait was ended by a failure, and not fulfilled.
     interrupted: bool,
     /// Messages that have been sent to this rank, by group and sender.
     pub(super) inbox: HashMap<(GroupId, usize), VecDeque<Message>>,
-    /// The messages of this rank that are read in place and have not been yet.
+    /// The number of this rank's messages to be read in place that have not been read.
     unread: usize,
     /// The contributions of the collective that has just ended the rank's wait.
     contributions: Option<Arc<Contributions>>,
@@ -74,7 +74,7 @@ pub(super) enum Status {
     },
     /// It waits until its messages have been read.
     Sends,
-    /// It waits for a flight, which has these receives and sends: the other rank and the bytes.
+    /// It waits for a flight with these receives and sends: the other rank and the bytes.
     Flies {
         progress: Arc<Progress>,
         peers: [Vec<(usize, usize)>; 2],
@@ -108,7 +108,7 @@ impl Shared {
         Self { state: Mutex::new(state), wake, failed, dropped, stranded: Arc::default(), fence: Condvar::new() }
     }
 
-    /// What the last rank gives back.
+    /// The memory that the last rank frees.
     pub(super) fn stranded(&self) -> &Arc<Mutex<Vec<Stranded>>> {
         &self.stranded
     }
@@ -122,10 +122,10 @@ impl Shared {
         self.lock().failure.clone()
     }
 
-    /// Finds out whether a rank has failed, for those that wait for something else.
+    /// Checks whether a rank has failed, for ranks that wait for something else.
     ///
     /// # Errors
-    /// What a rank would get that waits here.
+    /// The error that a rank would get that waits here.
     pub(crate) fn check(&self) -> Result<()> {
         if self.failed.load(Ordering::Acquire) { self.lock().check_failure() } else { Ok(()) }
     }
@@ -135,12 +135,12 @@ impl Shared {
         &self.dropped[rank]
     }
 
-    /// Ends all waits with `failure`; what fails later may only tell who else found the same.
+    /// Ends all waits with `failure`; a later failure can only lower the rank that is named, if its message is the same.
     pub(crate) fn fail(&self, failure: Failure) {
         self.lock().fail(failure, &self.wake);
     }
 
-    /// Says that the thread of `rank` has come to its end.
+    /// Records that the thread of `rank` has ended.
     pub(crate) fn end(&self, rank: usize) {
         let mut state = self.lock();
         state.ranks[rank].status = Status::Ended;
@@ -148,7 +148,7 @@ impl Shared {
         if let Err(error) = self.dropped[rank].check(|| rank) {
             state.fail(Failure::Error { rank, message: error.to_string() }, &self.wake);
         }
-        // Who polls for what the rank has not posted would poll for ever.
+        // A rank that polls for a message that this rank has not posted would poll for ever.
         if let Some(message) = state.unmatched(rank) {
             state.fail(Failure::Mismatch(message), &self.wake);
         }
@@ -189,7 +189,7 @@ impl Shared {
         }
     }
 
-    /// Says that a message of `from` has been read in place.
+    /// Records that a message of `from` has been read in place.
     pub(super) fn was_read(&self, from: usize) {
         let mut state = self.lock();
         state.ranks[from].unread -= 1;
@@ -211,8 +211,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Withdraws the messages of `this` that nobody has begun to read, and waits for those who have, whatever else
-    /// happens.
+    /// Withdraws the messages of `this` that no rank has begun to read, and waits for the ranks that have,
+    /// whatever else happens.
     pub(super) fn withdraw(&self, this: usize) {
         let mut state = self.lock();
         let inboxes = state.ranks.iter_mut().flat_map(|rank| &mut rank.inbox);
@@ -230,9 +230,9 @@ impl Shared {
         }
     }
 
-    /// Brings `call` and `data` to the group's next collective and waits until all members have come.
+    /// Contributes `call` and `data` to the group's next collective and waits until all members have arrived.
     ///
-    /// `rank` is the rank in the group, `this` in the world.
+    /// `rank` is the rank in the group, `this` the world rank.
     pub(super) fn meet(
         &self,
         group: GroupId,
@@ -246,8 +246,8 @@ impl Shared {
         Ok(contributions.expect("a rank left a collective that was not over: this is a bug in polyshard"))
     }
 
-    /// Brings a header to the group's next collective, waits until all members have, and reads what they have brought; takes no
-    /// memory if `into` has room.
+    /// Contributes a header to the group's next collective, waits until all members have, and reads the headers of all;
+    /// allocates nothing if `into` has room.
     pub(super) fn exchange_headers(
         &self,
         group: GroupId,
@@ -257,15 +257,15 @@ impl Shared {
         into: &mut Vec<Header>,
     ) -> Result<()> {
         let mut state = self.arrive(group, place, Call::Headers { about: tag }, Brings::Header(header))?;
-        // The next exchange does not end before this rank has come to it.
+        // The next exchange cannot complete before this rank has arrived at it.
         into.clear();
         into.extend_from_slice(state.arrivals(group).headers());
         Ok(())
     }
 
-    /// Takes part in the group's next collective, and waits until all members have come.
+    /// Takes part in the group's next collective, and waits until all members have arrived.
     ///
-    /// A collective to which all have come is over for all of them: none gets a failure that comes after it.
+    /// A collective at which all have arrived is over for all of them: a later failure affects none.
     fn arrive(
         &self,
         group: GroupId,
@@ -297,8 +297,8 @@ impl Shared {
 
     /// Waits until all members of `group` have called this, whatever else happens.
     ///
-    /// Failures do not end the wait: every member that others wait for here is on its way and cannot fail. It
-    /// is counted as running, so that it is no part of a deadlock.
+    /// Failures do not end the wait: every member that others wait for here will still call this, and cannot
+    /// fail before. A rank that waits here counts as running, so that it is not part of a deadlock.
     pub(super) fn fence(&self, group: GroupId) {
         let mut state = self.lock();
         let before = state.arrivals(group).fences();
@@ -311,7 +311,7 @@ impl Shared {
         }
     }
 
-    /// Says that one member of `group` has dropped its communicator.
+    /// Records that one member of `group` has dropped its communicator.
     pub(super) fn leave(&self, group: GroupId) {
         let mut state = self.lock();
         let Some(collective) = state.groups.get_mut(&group) else { return };
@@ -337,7 +337,7 @@ impl Shared {
         while !matches!(state.ranks[this].status, Status::Running) {
             state = self.wake[this].wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        // A failure that came after the wish was fulfilled will be seen by the next call.
+        // A failure after the wait was fulfilled will be seen by the next call.
         match std::mem::take(&mut state.ranks[this].interrupted) {
             true => Err(state.failed()),
             false => Ok(state),
@@ -345,7 +345,7 @@ impl Shared {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic under the lock is a bug of ours; the other ranks must still learn of the failure.
+        // A panic under the lock is a bug in this module; the other ranks must still learn of the failure.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -355,7 +355,7 @@ impl State {
         self.failure.as_ref().map_or(Ok(()), |failure| Err(failure.to_waiting()))
     }
 
-    /// The error that the failure is to a rank that waits or would.
+    /// The error of the failure for a rank that waits or would.
     pub(super) fn failed(&self) -> Error {
         self.failure.as_ref().expect("a wait ended without its end: this is a bug in polyshard").to_waiting()
     }
@@ -389,7 +389,7 @@ impl State {
     }
 
     fn check_deadlock(&mut self, wake: &[Condvar]) {
-        // As long as a rank runs, nobody looks at the others.
+        // As long as a rank runs, the others are not checked.
         if self.idle < self.ranks.len() {
             return;
         }

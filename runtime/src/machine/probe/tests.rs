@@ -1,4 +1,4 @@
-//! What times of links and devices become, and what is timed.
+//! Figures computed from times of links and devices, and the list of timings.
 
 use super::*;
 use crate::machine::clock::Watch;
@@ -19,7 +19,7 @@ fn topology_of(level: &str) -> Topology {
     }
 }
 
-/// A device beside this link, whose 125 rows were copied in a millisecond.
+/// A device with this link, whose 125 rows were copied in a millisecond.
 fn device_beside(link: &LinkTimes) -> Device {
     let topology = topology_of(link.level);
     let once = |seconds| Timed { seconds, median: seconds };
@@ -32,7 +32,7 @@ fn device_beside(link: &LinkTimes) -> Device {
         copies: [1e-3, 5e-4, 1.5e-3, 1.625e-3].map(once),
         bytes: 125 * ROW,
         written: once(8e-4),
-        // Thirty-one times as many rows as come from a cache: they have 31 blocks of 64 rows.
+        // Thirty-one times as many rows as the cached product has: 31 blocks of 64 rows.
         packed: [31.0 * 1e-4 + 4e-4, 31.0 * 1e-4 + 2.5e-4, 31.0 * 1e-4 + 2e-3].map(once),
         others: Some([4.1e-3, 1e-4 + 4e-3 / 125.0].map(once)),
     };
@@ -43,7 +43,7 @@ fn device_beside(link: &LinkTimes) -> Device {
 
 #[test]
 fn memory_is_as_fast_as_copies_of_rows_that_follow_one_another() {
-    // Messages may fit into a cache, and are no measure of it.
+    // Messages may fit into a cache, so they do not measure it.
     for of in [link("rank", 17e9), link("rank", 1e9), link("node", 17e9)] {
         let device = device_beside(&of);
         assert!((device.memory_bandwidth / (250.0 * ROW as f64 / 1e-3) - 1.0).abs() < 1e-6);
@@ -55,7 +55,7 @@ fn memory_is_as_fast_as_copies_of_rows_that_follow_one_another() {
         let latency = 1.5e-4 / (rows - rows / 16.0);
         assert!((device.packing_latency / latency - 1.0).abs() < 1e-6, "{}", device.packing_latency);
         assert!((packing / (124.0 * ROW as f64 / (4e-4 - rows * latency)) - 1.0).abs() < 1e-6, "{packing}");
-        // It may take longer than memory takes.
+        // A transposed operand may take longer than the memory takes.
         let transposing = device.transposing_bandwidth.expect("it is measured together with the other one");
         assert!((transposing / (124.0 * ROW as f64 / 2e-3) - 1.0).abs() < 1e-6, "{transposing}");
         let written = device.write_bandwidth.expect("it is measured everywhere");

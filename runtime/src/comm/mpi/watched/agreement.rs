@@ -1,15 +1,15 @@
-//! How the ranks of a checked program find out whether they call the same.
+//! How the ranks of a checked program find out whether their calls match.
 //!
-//! Before each collective every member tells the group's first rank what it calls, and hears whether all call the
-//! same; then the collective runs, and cannot hang any more.
+//! Before each collective every member sends its call to the group's first rank, which replies whether all calls
+//! match; then the collective runs, and cannot hang any more.
 //!
 //! ```text
-//! rank 0     "barrier"   hears 1 and 2, says "same" to both      MPI_Barrier
-//! rank 1     "barrier"   tells 0, waits for 0                    MPI_Barrier
-//! rank 2     "barrier"   tells 0, waits for 0                    MPI_Barrier
+//! rank 0     "barrier"   receives both, sends "same" to both     MPI_Barrier
+//! rank 1     "barrier"   sends to 0, waits for 0                 MPI_Barrier
+//! rank 2     "barrier"   sends to 0, waits for 0                 MPI_Barrier
 //! ```
 //!
-//! This has tags of its own, so it meets no message of the program.
+//! These messages have tags of their own, so they match no message of the program.
 
 use super::header;
 use crate::comm::call::{Call, disagreement};
@@ -25,15 +25,15 @@ use std::time::Instant;
 const CALL: c_int = 1;
 const VERDICT: c_int = 2;
 
-/// Messages of agreements that are on their way.
+/// Messages of agreements in flight.
 #[derive(Default)]
 pub(super) struct Agreement {
     outbox: RefCell<Vec<Posted>>,
 }
 
 impl Agreement {
-    /// Tells the group's first rank what this rank calls, and waits until all `members`, the world's ranks, have called the
-    /// same; collective.
+    /// Sends this rank's call to the group's first rank, and waits until all `members`, given as world ranks, have made the
+    /// same call; collective.
     pub(super) fn reach(&self, comm: &MpiCommunicator, members: &[usize], world: usize, call: &Call<'_>) -> Result<()> {
         let (raw, size) = (comm.raw(), members.len());
         if size == 1 {
@@ -64,7 +64,7 @@ impl Agreement {
         Err(Error::Mismatch(verdict))
     }
 
-    /// Sends a small message, without waiting for anything, and forgets those that have gone.
+    /// Sends a small message without waiting, and drops those that are done.
     fn post(&self, comm: &MpiCommunicator, to: usize, tag: c_int, data: Vec<u8>) -> Result<()> {
         let posted = post(comm.raw(), to, tag, data)?;
         let outbox = mem::take(&mut *self.outbox.borrow_mut());
@@ -87,10 +87,10 @@ fn wait<T>(mut ready: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     }
 }
 
-/// Returns what is wrong if the members of a group do not call the same.
+/// Describes how the calls of the members of a group disagree, if they do.
 fn judge(members: &[usize], calls: &[Call<'_>], world: usize) -> Option<String> {
     let message = disagreement(members, calls)?;
-    // Who has come to its end calls nothing: the others wait for it.
+    // A rank that has ended makes no call: the others wait for it.
     if !calls.contains(&Call::End) {
         return Some(message);
     }

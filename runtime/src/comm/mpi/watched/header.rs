@@ -1,12 +1,12 @@
-//! Calls as numbers and as bytes: what ranks that check each other send, and what one that waits notes.
+//! Calls as numbers and as bytes: sent by ranks of checked programs, and recorded by ranks that wait.
 
 use crate::comm::call::Call;
 use crate::{DType, Error, ReduceOp, Result};
 
 const OPS: [ReduceOp; 4] = [ReduceOp::Sum, ReduceOp::Product, ReduceOp::Max, ReduceOp::Min];
 
-/// Calls `push` with the call as words, the first of which says which call it is, and returns its text. Counts are one by one,
-/// or in `brief` their sum, so that there are at most six words.
+/// Calls `push` with the call as words, the first of which is the kind of call, and returns its text. Counts are pushed
+/// individually, or in `brief` as their sum, so that there are at most six words.
 #[inline]
 fn words<'c>(call: &'c Call<'_>, brief: bool, mut push: impl FnMut(usize)) -> &'c str {
     let (code, arguments): (usize, &[usize]) = match call {
@@ -44,7 +44,7 @@ fn words<'c>(call: &'c Call<'_>, brief: bool, mut push: impl FnMut(usize)) -> &'
     }
 }
 
-/// Calls `push` with at most six words for the call, in which counts are their sum, and returns its text.
+/// Calls `push` with at most six words for the call, with counts as their sum, and returns its text.
 #[inline]
 pub(super) fn brief<'c>(call: &'c Call<'_>, push: impl FnMut(usize)) -> &'c str {
     words(call, true, push)
@@ -63,7 +63,7 @@ pub(super) fn to_call(bytes: &[u8]) -> Result<Call<'static>> {
     of_parts(&words, text)
 }
 
-/// Reads a call out of words and a text.
+/// Reads a call from words and a text.
 pub(super) fn of_parts(words: &[usize], text: &str) -> Result<Call<'static>> {
     let dtype = |nth: usize| DType::ALL.get(nth).copied().ok_or_else(unreadable);
     let op = |nth: usize| OPS.get(nth).copied().ok_or_else(unreadable);

@@ -1,5 +1,4 @@
-//! A group of processes for flights, under watch: what a program's communicator has of it, and lanes alone, which another thread
-//! of the rank may have.
+//! A group of processes for flights, under watch: a part of a program's communicator, or a lane, which another thread of the rank may use.
 
 use super::watch::{Group, Watch};
 use crate::Result;
@@ -15,7 +14,7 @@ pub(super) struct WatchedLane {
 }
 
 impl WatchedLane {
-    /// Returns the group, whose collectives are counted from here on.
+    /// Returns the group, and begins to count its collectives.
     pub(super) fn new(inner: MpiCommunicator, group: Group, watch: &'static Watch) -> Self {
         watch.add(&group);
         Self { inner, group, watch }
@@ -35,8 +34,8 @@ impl Carrier for WatchedLane {
         Ok(flight)
     }
 
-    // A rank that polls is not noted: between two polls it computes, and may do anything yet. One that polls for ever for what
-    // cannot come hangs, as one that computes for ever; `wait` is for those that have nothing else to do.
+    // A rank that polls is not recorded: between two polls it computes, and may still do anything. If it polls for ever for a
+    // message that cannot arrive, it hangs like a rank that computes for ever; `wait` is for ranks that have nothing else to do.
     fn poll(&self, flights: &mut [&mut Flight]) -> Result<usize> {
         Communicator::poll(&self.inner, flights)
     }

@@ -7,11 +7,11 @@ use crate::comm::{Header, Located, SharedMemory, Stranded};
 use crate::{Result, Segment};
 use std::io;
 
-/// As [`NodeMemory`], and whoever waits at its board notes that.
+/// As [`NodeMemory`], with waits at its mailbox recorded.
 pub(super) struct WatchedMemory {
     pub(super) inner: NodeMemory,
     pub(super) watch: &'static Watch,
-    /// All ranks, meeting at the board.
+    /// All ranks, at the mailbox.
     pub(super) group: Group,
 }
 

@@ -1,48 +1,48 @@
-//! What a rank says of itself, in messages that MPI does not carry.
+//! A rank's report of its state, in a datagram outside MPI.
 
 use super::header::{read, unreadable, with_text};
 use crate::Result;
 use crate::comm::words::Operation;
 
-/// What a rank does at one moment.
+/// The state of a rank at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Report {
-    /// The number of the question that this answers; 0 if nobody has asked.
+    /// The number of the question that this answers; 0 if it was not asked.
     pub(super) round: usize,
     pub(super) rank: usize,
-    /// How often the rank has begun or ended to wait.
+    /// How often the rank has begun or ended a wait.
     pub(super) turn: usize,
     /// How long it has waited, in milliseconds.
     pub(super) waited: usize,
     pub(super) place: Place,
-    /// Of each group that the rank is in, how many collectives it has begun.
+    /// For each group of the rank, how many collectives it has begun.
     pub(super) calls: Vec<(u64, u64)>,
     /// How many messages of flights it has posted.
     pub(super) posted: Vec<Posted>,
-    /// The same for people.
+    /// The same as text.
     pub(super) operation: Operation,
 }
 
-/// How many messages of flights a rank has posted in a group with a peer, of the world's ranks.
+/// How many messages of flights a rank has posted in a group with a peer, a world rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Posted {
     pub(super) group: u64,
     pub(super) peer: usize,
-    /// Those to be received and those to be sent.
+    /// The messages to receive and those to send.
     pub(super) counts: [u64; 2],
 }
 
-/// Where a rank is, as far as that says who else must do something.
+/// Where a rank is: enough to know which other ranks must act before it continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// In none of our calls.
+    /// Not in any of our calls.
     Runs,
-    /// In the collective with this number of a group of the world's ranks; `kind` says which one, and its root.
+    /// In the collective with this number of a group of world ranks; `kind` is the kind of call, and its root.
     Meets { group: u64, number: u64, kind: [usize; 2], members: Vec<usize> },
-    /// Waiting for messages: the world's ranks, and whether the message goes to the rank; all of them, or some.
+    /// Waiting for messages: the peers' world ranks, and whether the message is sent to the peer; all of them, or some.
     Messages { peers: Vec<(usize, bool)>, all: bool },
-    /// Waiting for a flight of a group: of each message the world's rank, whether it goes to the rank, and its number among those
-    /// that have been posted; all of them, or some.
+    /// Waiting for a flight of a group: for each message the peer's world rank, whether it is sent to the peer, and its number
+    /// among those posted; all of them, or some.
     Flies { group: u64, messages: Vec<(usize, bool, u64)>, all: bool },
 }
 
@@ -80,7 +80,7 @@ impl Report {
         with_text(&words, text)
     }
 
-    /// Reads a report, if it is one of the program with this token.
+    /// Reads a report, if it belongs to the program with this token.
     pub(super) fn from_bytes(bytes: &[u8], token: u64) -> Result<Self> {
         let (words, text) = read(bytes)?;
         let mut words = words.into_iter();

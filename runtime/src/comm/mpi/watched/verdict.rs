@@ -1,20 +1,20 @@
-//! Which ranks can never go on, by what all of them say of themselves.
+//! Which ranks can never continue, decided from the reports of all ranks.
 //!
 //! ```text
-//! a rank that runs, or does not answer                 may do anything yet
-//! one in a collective of a group                       goes on if every member has come to it, or may do so yet
-//! one that waits for messages                          goes on if a peer may do anything yet, or does the other half
-//! one that waits for a flight                          goes on if each peer may do anything yet, or has posted the other half
+//! a rank that runs, or does not answer                 may still do anything
+//! one in a collective of a group                       continues if every member has reached it, or may still do so
+//! one that waits for messages                          continues if a peer may still do anything, or waits in the other half
+//! one that waits for a flight                          continues if each peer may still do anything, or has posted the other half
 //! ```
 //!
-//! What has been posted comes whatever its sender waits for, since every call of MPI lets messages go on; so a rank that waits for
-//! a long message is not taken to be stuck. A rank that polls is one that runs.
+//! A posted message arrives whatever its sender waits for, since every call of MPI progresses messages; so a rank that waits for a
+//! long message is not taken to be stuck. A rank that polls counts as running.
 //!
-//! The other ranks wait for one another, or for one that has left: nothing can come any more.
+//! The other ranks wait for each other, or for one that has left: no message can arrive any more.
 
 use super::report::{Place, Posted, Report};
 
-/// Returns, by rank, whether it can never go on; `reports` are of one moment, none of a rank that does not answer.
+/// Returns, by rank, whether it can never continue; `reports` are of the same moment, none for a rank that does not answer.
 pub(super) fn stuck(reports: &[Option<Report>]) -> Vec<bool> {
     let runs = |report: &Option<Report>| report.as_ref().is_none_or(|report| report.place == Place::Runs);
     let mut stuck: Vec<bool> = reports.iter().map(|report| !runs(report)).collect();
@@ -25,7 +25,7 @@ pub(super) fn stuck(reports: &[Option<Report>]) -> Vec<bool> {
     }
 }
 
-/// Whether the rank of this report may go on if those that are stuck do not.
+/// Whether the rank of this report may continue if the stuck ranks do not.
 fn goes_on(report: &Report, reports: &[Option<Report>], stuck: &[bool]) -> bool {
     let of = |rank: usize| reports.get(rank).and_then(Option::as_ref);
     match &report.place {
@@ -48,7 +48,7 @@ fn goes_on(report: &Report, reports: &[Option<Report>], stuck: &[bool]) -> bool 
         }
         Place::Flies { group, messages, all } => {
             let is_posted = |other: &Report, sent: bool, number: u64| {
-                // A rank that has left the group no longer says what it has posted there.
+                // A rank that has left the group no longer reports its posted messages there.
                 let has_left = other.calls.iter().all(|(id, _)| id != group);
                 let here = |it: &&Posted| (it.group, it.peer) == (*group, report.rank);
                 let count = other.posted.iter().find(here).map_or(0, |it| it.counts[usize::from(!sent)]);
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn ranks_in_one_collective_go_on() {
         check(vec![barrier(), barrier(), barrier()], &[]);
-        // One that has left it early has done its part.
+        // A rank that has left it early has done its part.
         let ended = || meets(END, 1, 11, &ALL, &[(WORLD, 5), (END, 1)]);
         check(vec![barrier(), barrier(), ended()], &[]);
     }
@@ -121,7 +121,7 @@ mod tests {
     fn while_a_rank_runs_or_does_not_answer_those_that_wait_for_it_may_go_on() {
         check(vec![barrier(), at(Place::Runs, &[(WORLD, 4)]), barrier()], &[]);
         check(vec![barrier(), None, barrier()], &[]);
-        // But not those that do not wait for it.
+        // But ranks that do not wait for it are stuck.
         check(vec![receives(1), receives(0), at(Place::Runs, &[])], &[0, 1]);
     }
 
@@ -142,7 +142,7 @@ mod tests {
         check(vec![receives(1), barrier(), barrier()], &[0, 1, 2]);
     }
 
-    /// A rank at this place that has posted as many messages to rank 0, and none from it.
+    /// A rank at this place that has posted this many messages to rank 0, and none from it.
     fn has_posted(count: u64, mut report: Option<Report>) -> Option<Report> {
         if let Some(report) = &mut report {
             report.posted = vec![Posted { group: WORLD, peer: 0, counts: [0, count] }];
@@ -159,14 +159,14 @@ mod tests {
         check(vec![flies(1, 3), has_posted(3, barrier()), barrier()], &[]);
         check(vec![flies(1, 3), has_posted(2, barrier()), barrier()], &[0, 1, 2]);
         check(vec![flies(1, 3), has_posted(2, at(Place::Runs, &[(WORLD, 4)])), barrier()], &[]);
-        // Of two, one can never come.
+        // Of two messages, one can never arrive.
         let both = |all| {
             let messages = vec![(1, false, 1), (2, false, 1)];
             at(Place::Flies { group: WORLD, messages, all }, &[(WORLD, 4), (END, 0)])
         };
         check(vec![both(true), has_posted(1, barrier()), barrier()], &[0, 1, 2]);
         check(vec![both(false), has_posted(1, barrier()), barrier()], &[]);
-        // What a rank has sent to others is of no use.
+        // Messages that a rank has sent to others do not help.
         check(vec![barrier(), has_posted(9, flies(0, 1)), barrier()], &[0, 1, 2]);
     }
 }

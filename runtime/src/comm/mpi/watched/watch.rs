@@ -1,16 +1,17 @@
-//! Where this process waits, noted by the thread that MPI belongs to and read by the [watchdog](super::watchdog).
+//! The waits of this process, recorded by the thread that MPI belongs to and read by the
+//! [watchdog](super::watchdog).
 //!
-//! To note it takes some stores and no lock: a collective or a message costs the same as without.
+//! A record takes a few stores and no lock, so a collective or a message costs no more.
 //!
 //! ```text
-//! words of a collective   1, group, number of the call in the group, how many words the call has, they, its text
-//! words of messages       2, how many, bytes to receive, bytes to send, peers: 2 * rank, and 1 more if it is sent to
-//! words of a flight       3, as above with the group before the peers, and behind each peer the message's number
+//! words of a collective   1, group, number of the call in the group, number of words of the call, these words, its text
+//! words of messages       2, number, bytes to receive, bytes to send, peers: 2 * rank, and 1 more if it is sent to the peer
+//! words of a flight       3, as above with the group before the peers, and after each peer the message's number
 //! ```
 //!
-//! A message of a flight comes if the other side is posted, whatever the other rank does meanwhile, since every call of MPI lets
-//! its messages go on. So each rank counts what it posts, by group and peer, and a message has the number that it has there: the
-//! other side is posted if the other rank has counted as many.
+//! A message of a flight arrives once its other side is posted, whatever the other rank does meanwhile, since every call of MPI
+//! progresses its messages. So each rank counts its posted messages, by group and peer, and a message is numbered by that count:
+//! the other side is posted if the other rank has counted as many.
 
 use super::header;
 use super::report::{Place, Posted, Report};
@@ -23,22 +24,22 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Words that say what a rank waits for.
+/// Words that describe a wait.
 const WORDS: usize = 20;
 const COLLECTIVE: u64 = 1;
 const MESSAGES: u64 = 2;
 const FLIGHT: u64 = 3;
 
-/// Where the words of a call begin, where its text, and where the peers of messages.
+/// Where the words of a call begin, its text, and the peers of messages.
 const CALL: usize = 4;
 const TEXT: usize = 11;
 const PEERS: usize = 4;
 
-/// What a process notes of its own waits; there for ever.
+/// The record of a process' own waits; never freed.
 pub(in crate::comm::mpi) struct Watch {
     pub(super) rank: usize,
     pub(super) size: usize,
-    /// How long a rank waits before that is said.
+    /// How long a rank waits before the wait is reported.
     pub(super) limit: Duration,
     /// Odd while the rank waits.
     turn: AtomicU64,
@@ -50,13 +51,13 @@ pub(in crate::comm::mpi) struct Watch {
 /// A group of ranks whose collectives this process counts.
 #[derive(Clone)]
 pub(super) struct Group {
-    /// The same on all members, and another for each group.
+    /// The id: the same on all members, and unique to the group.
     id: u64,
-    /// The world's ranks.
+    /// The world ranks of the members.
     pub(super) members: Arc<[usize]>,
     /// How many collectives this process has begun in it.
     calls: Arc<AtomicU64>,
-    /// How many messages of flights it has posted in it, by member: to be received and to be sent.
+    /// How many messages of flights it has posted in it, by member: to receive and to send.
     posted: Arc<Mutex<Vec<[u64; 2]>>>,
 }
 
@@ -66,7 +67,7 @@ impl Group {
         Self { id, members, calls: Arc::default(), posted }
     }
 
-    /// Counts messages that are posted: the members that they go to or come from, whether they go there, and their bytes.
+    /// Counts messages that are posted: the member at the other end, whether it is sent to that member, and the bytes.
     pub(super) fn note(&self, messages: impl Iterator<Item = (usize, bool, usize)>) -> Vec<Noted> {
         let mut posted = self.posted.lock().unwrap_or_else(PoisonError::into_inner);
         let noted = messages.map(|(rank, is_sent, bytes)| {
@@ -77,14 +78,14 @@ impl Group {
         noted.collect()
     }
 
-    /// What has been posted, as reports have it.
+    /// The counts of posted messages, in the form of reports.
     fn posted(&self) -> Vec<Posted> {
         let posted = self.posted.lock().unwrap_or_else(PoisonError::into_inner);
         let counted = posted.iter().zip(&*self.members).filter(|(counts, _)| **counts != [0; 2]);
         counted.map(|(&counts, &peer)| Posted { group: self.id, peer, counts }).collect()
     }
 
-    /// The group that the call which has just begun in this one makes of the members that say `which`.
+    /// The group of the members that gave `which` in the split that has just begun in this group.
     pub(super) fn divided(&self, which: usize, members: Arc<[usize]>) -> Self {
         let mut hasher = DefaultHasher::new();
         (self.id, self.calls.load(Ordering::Relaxed), which).hash(&mut hasher);
@@ -92,14 +93,14 @@ impl Group {
     }
 }
 
-/// While it is there, the rank waits.
+/// Marks the rank as waiting until dropped.
 pub(super) struct Waiting<'w>(&'w Watch);
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let turn = self.0.turn.load(Ordering::Relaxed);
         self.0.turn.store(turn + 1, Ordering::Release);
-        // What is noted next is not seen before that.
+        // Later records do not become visible before this store.
         fence(Ordering::Release);
     }
 }
@@ -110,7 +111,7 @@ impl Watch {
         Self { rank, size, limit, turn: AtomicU64::new(0), words, work: Mutex::default(), groups: Mutex::default() }
     }
 
-    /// Counts the collectives of a group from here on.
+    /// Begins to count the collectives of a group.
     pub(super) fn add(&self, group: &Group) {
         self.groups.lock().unwrap_or_else(PoisonError::into_inner).push(group.clone());
     }
@@ -123,7 +124,7 @@ impl Watch {
             .retain(|other| !Arc::ptr_eq(&other.calls, &group.calls));
     }
 
-    /// Notes that the rank waits for the members of a group to call the same.
+    /// Records that the rank waits for the members of a group to make the same call.
     pub(super) fn meets(&self, group: &Group, call: &Call<'_>) -> Waiting<'_> {
         let number = group.calls.load(Ordering::Relaxed) + 1;
         group.calls.store(number, Ordering::Relaxed);
@@ -143,7 +144,7 @@ impl Watch {
         self.waits()
     }
 
-    /// Notes that the rank waits for messages: the world's ranks that they come from and go to, and their lengths.
+    /// Records that the rank waits for messages: the world ranks of the senders and receivers, and the lengths.
     pub(super) fn messages(
         &self,
         from: impl ExactSizeIterator<Item = (usize, usize)>,
@@ -163,7 +164,7 @@ impl Watch {
         self.waits()
     }
 
-    /// Notes that the rank waits for a flight.
+    /// Records that the rank waits for a flight.
     pub(super) fn flies(&self, noted: &[Noted]) -> Waiting<'_> {
         let bytes = |sent| noted.iter().filter(|one| one.is_sent == sent).map(|one| one.bytes as u64).sum();
         self.note(0, [FLIGHT, noted.len() as u64, bytes(false), bytes(true)]);
@@ -183,17 +184,17 @@ impl Watch {
         Waiting(self)
     }
 
-    /// Notes what the rank works at.
+    /// Records what the rank is working on.
     pub(super) fn works(&self, work: Option<Work>) {
         *self.work.lock().unwrap_or_else(PoisonError::into_inner) = work;
     }
 
-    /// Returns how often the rank has begun or ended to wait: an odd number while it waits.
+    /// Returns how often the rank has begun or ended a wait: an odd number while it waits.
     pub(super) fn turn(&self) -> u64 {
         self.turn.load(Ordering::Acquire)
     }
 
-    /// Returns what the rank does, as it answers to the question `round` after it has waited for `waited`.
+    /// Returns the rank's state, as an answer to the question `round`, after a wait of `waited`.
     pub(super) fn report(&self, round: usize, waited: Duration) -> Report {
         let work = *self.work.lock().unwrap_or_else(PoisonError::into_inner);
         let groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
@@ -203,7 +204,7 @@ impl Watch {
             let calls = groups.iter().map(|group| (group.id, group.calls.load(Ordering::Relaxed))).collect();
             let posted = groups.iter().flat_map(Group::posted).collect();
             fence(Ordering::Acquire);
-            // What was read while it changed is read again.
+            // A read during a change is repeated.
             if self.turn() != turn {
                 continue;
             }
@@ -224,12 +225,12 @@ impl Watch {
         }
     }
 
-    /// Returns the place that words say.
+    /// Returns the place that the words describe.
     fn place(&self, words: &[u64; WORDS], groups: &[Group]) -> (Place, Operation) {
         let number = |word: u64| word as usize;
         match words[0] {
             COLLECTIVE => {
-                // A group that is gone is that of a call that is over.
+                // If the group no longer exists, the call is over.
                 let members = groups.iter().find(|group| group.id == words[1]).map(|group| &*group.members);
                 let call: Vec<usize> = words[CALL..].iter().take(number(words[3])).copied().map(number).collect();
                 let text: Vec<u8> = words[TEXT..].iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -243,7 +244,7 @@ impl Watch {
                     }),
                     Err(_) => Operation::Waits("in a collective".into()),
                 };
-                // Ranks come to the end in either way, and a broadcast and a reduction have their roots here.
+                // Both kinds of end count as the same call, and a broadcast and a reduction have their roots here.
                 let kind = match call[..] {
                     [12, ..] => [11, 0],
                     [kind @ (1 | 4), root, ..] => [kind, root],

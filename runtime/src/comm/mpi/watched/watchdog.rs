@@ -1,18 +1,18 @@
-//! A thread of each process that sees when its rank has waited long, and finds out with the others' threads who is missing.
+//! A thread of each process that notices when its rank has waited long, and finds out with the others' threads which ranks are missing.
 //!
 //! The thread that MPI belongs to is inside MPI then and cannot ask; and MPI lets no other thread call it. So the watchdogs
-//! send one another datagrams: that of rank 0 asks all, each answers for its rank, whatever that does.
+//! exchange datagrams: that of rank 0 asks all, and each answers for its rank, whatever the rank does.
 //!
 //! ```text
-//! rank 2   has waited for 10 s           "I wait long" to rank 0, again and again while it lasts
-//! rank 0   has heard so                  "where are you?" to all, every half second
+//! rank 2   has waited for 10 s           "I wait long" to rank 0, repeated as long as it lasts
+//! rank 0   has received that             "where are you?" to all, every half second
 //! all      "in barrier", "runs", ..      their reports
-//! rank 0   some can never go on, twice   says where all are, and ends all processes
-//!          some rank computes            waits for it, without a word
-//!          else                          says where all are, once per wait
+//! rank 0   some are deadlocked, twice    reports where all are, and ends all processes
+//!          some rank computes            waits for it, and prints nothing
+//!          otherwise                     reports where all are, once per wait
 //! ```
 //!
-//! Where no datagram gets through, a rank says where it waits itself. Tests: `runtime/tests/it/comm_waits.rs`.
+//! If no datagrams arrive, a rank reports only its own wait. Tests: `runtime/tests/it/comm_waits.rs`.
 
 use super::report::{Place, Report};
 use super::verdict::stuck;
@@ -28,21 +28,21 @@ use std::time::{Duration, Instant};
 /// The time between two questions.
 const ROUND: Duration = Duration::from_millis(500);
 
-/// How long a rank that waits long waits for a question before it takes the others to be out of reach.
+/// How long a rank that waits long waits for a question before it considers the others unreachable.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Where rank 0 listens, as it tells the others.
+/// The address of rank 0, which it sends to the others.
 #[derive(Clone, Debug)]
 pub(in crate::comm::mpi) struct Address {
     pub(in crate::comm::mpi) host: String,
     pub(in crate::comm::mpi) port: u16,
-    /// What messages of this program begin with.
+    /// The first word of this program's messages.
     pub(in crate::comm::mpi) token: u64,
 }
 
 /// Returns a socket for the watchdog of a process, if the system gives one.
 ///
-/// It hears its own host alone if that is the only one.
+/// On a single host, it receives from that host only.
 pub(in crate::comm::mpi) fn socket(one_host: bool) -> Option<UdpSocket> {
     let from = if one_host { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
     UdpSocket::bind((from, 0)).ok()
@@ -53,11 +53,11 @@ pub(in crate::comm::mpi) fn token() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
 
-/// Starts the watchdog of this process, which runs until that ends.
+/// Starts the watchdog of this process, which runs as long as the process.
 pub(in crate::comm::mpi) fn start(watch: &'static Watch, socket: Option<UdpSocket>, address: Address, one_host: bool) {
     let address = Address { host: if one_host { "127.0.0.1".into() } else { address.host }, ..address };
     let watchdog = move || Watchdog::new(watch, socket, address.token).run(&address);
-    // Without it, all is as it is with it but for what it would say.
+    // Without the thread, long waits and deadlocks are not reported; nothing else changes.
     let _ = thread::Builder::new().name("polyshard watchdog".into()).spawn(watchdog);
 }
 
@@ -65,19 +65,19 @@ struct Watchdog {
     watch: &'static Watch,
     socket: Option<UdpSocket>,
     token: u64,
-    /// How long the rank has waited: since when it does what it did when that was looked at last.
+    /// The last turn seen, and when it was first seen: the start of the present wait.
     since: (u64, Instant),
-    /// The ranks whose waits have been told, with the numbers of these, and the least time that is told next.
+    /// The waits in the last report, by rank and turn, and the minimum duration of the next one to report.
     told: Vec<(usize, usize)>,
     least: Duration,
     /// On rank 0: the addresses and the last reports of all ranks.
     known: Vec<Option<SocketAddr>>,
     reports: Vec<Option<Report>>,
     round: usize,
-    /// When rank 0 asked last, and until when it has reason to; on other ranks, when they were asked last.
+    /// When rank 0 last asked, and until when it keeps asking; on other ranks, when they were last asked.
     asked: Option<Instant>,
     until: Instant,
-    /// The ranks that could not go on in the last round, with what they waited for.
+    /// The ranks that could not continue in the last round, with the turns of their waits.
     stuck: Vec<(usize, usize)>,
 }
 
@@ -115,7 +115,7 @@ impl Watchdog {
                 continue;
             }
             if servers.is_empty() {
-                // Names of hosts may be long to find out, so this thread does it.
+                // Resolving host names may take long, so this thread does it.
                 let found = (&address.host[..], address.port).to_socket_addrs();
                 servers = found.map(|found| found.filter(SocketAddr::is_ipv4).collect()).unwrap_or_default();
             }
@@ -123,7 +123,7 @@ impl Watchdog {
         }
     }
 
-    /// Waits for a datagram, at most this long.
+    /// Waits for a datagram, for at most `pause`.
     fn hear(&self, pause: Duration, buffer: &mut [u8]) -> Option<(usize, SocketAddr)> {
         let Some(socket) = &self.socket else {
             thread::sleep(pause);
@@ -139,7 +139,7 @@ impl Watchdog {
 
     fn send(&self, report: &Report, to: &[SocketAddr]) {
         let bytes = report.to_bytes(self.token);
-        // What does not arrive is sent again.
+        // Lost datagrams are sent again.
         let _ = self.socket.as_ref().map(|socket| to.iter().try_for_each(|to| socket.send_to(&bytes, to).map(drop)));
     }
 
@@ -157,7 +157,7 @@ impl Watchdog {
         self.watch.report(round, waited)
     }
 
-    /// Takes a report on rank 0, a question elsewhere: a report of rank 0, whose round asks for an answer.
+    /// Handles a report on rank 0, and elsewhere a question: a report of rank 0, whose round asks for an answer.
     fn take(&mut self, bytes: &[u8], from: SocketAddr) {
         let Ok(report) = Report::from_bytes(bytes, self.token) else { return };
         if self.watch.rank > 0 {
@@ -170,7 +170,7 @@ impl Watchdog {
             return;
         }
         if report.round == 0 {
-            // It says that it is there, or that it waits long, and hears that this rank has heard it.
+            // The rank announces itself, or a long wait, and the reply confirms that this rank has received it.
             self.known[rank] = Some(from);
             if report.waited >= self.watch.limit.as_millis() as usize {
                 self.until = Instant::now() + 4 * ROUND;
@@ -182,7 +182,7 @@ impl Watchdog {
         }
     }
 
-    /// What the watchdog of rank 0 does in each turn: asks, and says what the answers mean.
+    /// One turn of the watchdog of rank 0: asks, and reports what the answers mean.
     fn lead(&mut self) {
         let now = Instant::now();
         if self.waited() >= self.watch.limit {
@@ -207,7 +207,7 @@ impl Watchdog {
         self.reports[0] = Some(question);
     }
 
-    /// Says what the answers to the last question mean.
+    /// Reports what the answers to the last question mean.
     fn conclude(&mut self) {
         for report in &mut self.reports {
             report.take_if(|report| report.round != self.round);
@@ -224,7 +224,7 @@ impl Watchdog {
         let stuck: Vec<(usize, usize)> = stuck(reports).into_iter().enumerate().filter_map(turn).collect();
         let last = std::mem::replace(&mut self.stuck, stuck);
         if !self.stuck.is_empty() {
-            // Who was there before, and has not gone on since, was there together with the others.
+            // The same ranks were stuck in the same waits one round ago, so they were all stuck at the same time.
             if last == self.stuck {
                 process::fail_for_all(&deadlock(operation()));
             }
@@ -243,7 +243,7 @@ impl Watchdog {
         }
     }
 
-    /// What the other watchdogs do in each turn: tell rank 0 that they are there, and that they wait long.
+    /// One turn of the other watchdogs: announce themselves to rank 0, and report long waits.
     fn follow(&mut self, servers: &[SocketAddr]) {
         let waited = self.waited();
         let is_long = waited >= self.watch.limit;
@@ -263,8 +263,8 @@ impl Watchdog {
     }
 }
 
-/// Says something while the program goes on.
+/// Prints a message while the program continues.
 fn say(message: &str) {
-    // There is nobody left to tell if it fails.
+    // A failure to write cannot be reported.
     let _ = io::stderr().write_all(format!("{message}\n").as_bytes());
 }
