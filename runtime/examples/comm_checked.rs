@@ -1,4 +1,4 @@
-//! Calls communicators out of step in one of several ways, to see what a checked program says, or one that is not: on 4 ranks,
+//! Calls communicators out of step in one of several ways, to show the messages of a checked program, or of an unchecked one: on 4 ranks,
 //! under `mpirun` or on threads.
 //!
 //! ```text
@@ -21,7 +21,7 @@ fn main() -> Result<(), Failure> {
         Some("unchecked") => spmd(4, |world| go(&way, world))?,
         _ => spmd_checked(4, |world| go(&way, world))?,
     };
-    // The next program of the process is checked if it asks for that.
+    // The next program of the process is checked if it requests that.
     spmd(4, |world| world.barrier())?;
     println!("`{way}` is in step");
     Ok(())
@@ -64,7 +64,7 @@ fn go(way: &str, world: &World) -> Result<(), Failure> {
             let receive = (rank + 1) % 4;
             comm.wait(&mut [&mut comm.post(vec![], vec![(receive, Piece::new(16, "a message")?)])?])?;
         }
-        // What rank 1 has posted comes while it is in the barrier; rank 3 waits for a message after it.
+        // Rank 1's message arrives while it is in the barrier; rank 3 waits for another one after it.
         ("a flight that is not posted", 1) => {
             let sends = vec![(3, Arc::new(Piece::copy_of(&[1; 4], "a message")?))];
             let _flight = comm.post(sends, vec![])?;
@@ -110,7 +110,7 @@ fn another_program(world: &World) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Works without calling anybody.
+/// Computes without communicating.
 fn compute(time: Duration) {
     let began = Instant::now();
     while began.elapsed() < time {

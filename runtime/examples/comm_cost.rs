@@ -1,5 +1,4 @@
-//! Measures what it costs that a program on MPI notes where it waits: short calls of the world, and of MPI's communicator
-//! itself, in turns.
+//! Measures the cost of recording where a program on MPI waits: short calls of the world, and of MPI's communicator itself, alternating.
 //!
 //! ```text
 //! mpirun -n 2 target/release/examples/comm_cost

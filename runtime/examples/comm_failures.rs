@@ -1,4 +1,4 @@
-//! Fails in one of several ways, to see how a program ends: on 4 ranks, under `mpirun` or on threads.
+//! Fails in one of several ways, to show how a program ends: on 4 ranks, under `mpirun` or on threads.
 //!
 //! ```text
 //! mpirun -n 4 target/debug/examples/comm_failures panic
@@ -17,7 +17,7 @@ fn main() -> Result<(), Failure> {
     spmd(4, |world| fail(&way, world))?;
     if way == "later" {
         let ranks = spmd(4, |world| Ok::<_, Failure>(world.rank()))?;
-        // On MPI this process has one of the results, its own rank; rank 1 goes no further.
+        // On MPI this process has one of the results, its own rank; rank 1 stops here.
         if ranks == [1] {
             return Err("trouble after the ranks had joined".into());
         }
@@ -92,7 +92,7 @@ fn message(bytes: usize) -> Result<Arc<Piece>> {
     Piece::copy_of(&vec![1; bytes], "a message").map(Arc::new)
 }
 
-/// Polls for a message of this many bytes, and does not end when it comes.
+/// Polls for a message of this many bytes, and does not end when it arrives.
 fn poll_for_ever(world: &World, from: usize, bytes: usize) -> Result<()> {
     let mut flight = world.comm().post(vec![], vec![(from, Piece::new(bytes, "a message")?)])?;
     loop {
@@ -106,7 +106,7 @@ fn whole(world: &World, shape: &[usize]) -> Result<Sharding, Failure> {
     Ok(Sharding::new(&Mesh::new([("x", world.size())]), shape, &[])?)
 }
 
-/// Fails while arrays are in memory that the ranks share, and others wait to write into it.
+/// Fails while arrays are in shared memory, and other ranks wait to write into it.
 fn redistribute(way: &str, world: &World) -> Result<(), Failure> {
     let mesh = Mesh::new([("x", world.size())]);
     let [x] = mesh.axes();

@@ -4,9 +4,8 @@
 //! mpirun -n 3 target/debug/examples/comm_laws
 //! ```
 //!
-//! On MPI the laws run twice more with small limits on the counts that MPI is given, so that messages of
-//! some kilobytes travel as those of gigabytes do. With `--long`, ranks also pass
-//! 2.5 GiB, of which each holds two.
+//! On MPI the laws run twice more with small limits on the counts that MPI gets, so that messages of some kilobytes are
+//! sent like those of gigabytes. With `--long`, ranks also pass messages of 2.5 GiB; each rank holds two.
 
 use polyshard_runtime::comm::{Broadcast, Communicator};
 use polyshard_runtime::{Error, Result, spmd};
@@ -35,7 +34,7 @@ fn main() -> Result<()> {
     spmd(ranks, |world| world.comm().barrier()).map(drop)
 }
 
-/// Passes messages that are longer than a C `int` can say.
+/// Passes messages whose length does not fit in a C `int`.
 fn long_messages(comm: &dyn Communicator) -> Result<()> {
     let words = (5usize << 28) + 1;
     let (rank, size) = (comm.rank(), comm.size());

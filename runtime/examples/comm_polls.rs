@@ -1,5 +1,5 @@
-//! Polls flights that have not come and flights that come meanwhile, and counts what is allocated: on all ranks that `mpirun`
-//! started, on 4 threads without it, or with `--emulated` on the devices of a machine.
+//! Polls flights that have not arrived and flights that arrive meanwhile, and counts allocations: on all ranks that `mpirun` started, on 4
+//! threads without it, or with `--emulated` on the devices of a machine.
 //!
 //! ```text
 //! mpirun -n 3 target/debug/examples/comm_polls
@@ -58,7 +58,7 @@ fn check(world: &World) -> Result<()> {
     let rounds = Rounds::circulant(size, rank, 0, Rounds::segments(1000, 5, 1));
     let mut broadcast = rounds.start(Piece::new(1000, "what is broadcast")?, None);
     if rank > 0 {
-        // The first poll posts what can be received.
+        // The first poll posts the receives that are possible.
         broadcast.poll(comm)?;
         let mut waiting: Result<()> = Ok(());
         let polls = allocation_counter::measure(|| {

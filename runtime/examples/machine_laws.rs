@@ -1,12 +1,12 @@
-//! Detects and measures the machine on all ranks that `mpirun` started, or on `--ranks` threads without it, and
-//! checks what must hold wherever it runs.
+//! Detects and measures the machine on all ranks that `mpirun` started, or on `--ranks` threads without it, and checks
+//! the properties that must hold anywhere.
 //!
 //! ```text
 //! mpirun -n 4 target/debug/examples/machine_laws --ranks=4
 //! ```
 //!
-//! Times are not checked: only that there are some, that all ranks have the same, and that they make a machine. Nodes of
-//! different sizes, and ranks of a node that do not follow one another, are refused on all ranks alike.
+//! Times are not checked: only that they exist, that all ranks have the same, and that they make a machine. Nodes of
+//! different sizes, and nodes whose ranks are not consecutive, are refused on all ranks.
 
 use polyshard_layout::counted;
 use polyshard_machine::{Algorithm, Collective, GroupedCollective, Machine, seconds};
@@ -21,7 +21,7 @@ fn main() -> Result<()> {
     let ranks = laws::ranks();
     spmd(ranks, |world| {
         let nodes = nodes(world)?;
-        // Levels nest if ranks that follow one another are on one node, as many on each.
+        // Levels nest if consecutive ranks are on one node, the same number on each.
         let levels = even(&nodes).filter(|_| nodes.is_sorted()).map(|members| [members.len(), members[0].len()]);
         let said = match levels {
             Some(levels) => {
@@ -38,7 +38,7 @@ fn main() -> Result<()> {
     .map(drop)
 }
 
-/// Checks that the machine is found to have this many nodes, with this many ranks on each.
+/// Checks that the detected machine has this many nodes, with this many ranks on each.
 fn found(world: &World, [nodes, ranks_per_node]: [usize; 2]) -> Result<()> {
     let found = detect(world)?;
     let topology = Topology::find(world)?;
@@ -57,7 +57,7 @@ fn found(world: &World, [nodes, ranks_per_node]: [usize; 2]) -> Result<()> {
     Ok(())
 }
 
-/// Returns what all ranks are told of nodes that do not make levels.
+/// Returns the error on all ranks for nodes that do not make levels.
 fn refused(world: &World) -> Result<String> {
     let said = detect(world).expect_err("levels would not nest").to_string();
     world.agree(&said, &())?;
@@ -83,7 +83,7 @@ fn measured(world: &World, levels: usize) -> Result<()> {
     assert_eq!(measured.points.len(), 3 * (levels + 8 * groups));
     assert_eq!(measured.errors().len(), (levels + 8 * groups) + groups);
     assert!(measured.points.iter().all(|point| point.bytes.is_multiple_of(4 * ranks) && point.seconds > 0.0));
-    // Predictions are made of what was measured, so the machine has the measurements of all ranks by heart.
+    // Predictions are made from the measurements, so the machine stores those of all ranks.
     for point in measured.points.iter().filter(|point| point.ranks == ranks && point.call.to_string() == "AllReduce") {
         let groups = vec![(0..ranks).collect()];
         let collective = GroupedCollective { operation: Collective::AllReduce, groups, bytes: point.bytes as f64 };

@@ -1,4 +1,4 @@
-//! What holds of memory that ranks read of one another, on all ranks that `mpirun` started, or on 4 threads without it.
+//! The laws of memory that ranks read of each other, on all ranks that `mpirun` started, or on 4 threads without it.
 //!
 //! ```text
 //! mpirun -n 3 target/debug/examples/memory_laws --ranks=3 --arrays=1200

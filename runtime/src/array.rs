@@ -1,8 +1,8 @@
 //! Distributed arrays: a global shape, a sharding, and this rank's block.
 //!
-//! A block is dense and row-major, of the shape that the sharding says; nothing is padded, so a rank may own
-//! nothing at all. An array knows where it stands on its mesh, but keeps no communicator: what moves between
-//! ranks is asked for with a world at hand.
+//! A block is dense and row-major, of the shape that the sharding determines; nothing is padded, so a rank may own
+//! nothing at all. An array knows this rank's place on its mesh, but holds no communicator: calls that move data
+//! between ranks take a world.
 
 mod gather;
 mod load;
@@ -49,12 +49,12 @@ impl<T: Element> DistArray<T> {
     /// Returns the array whose element at global index `i` is `f(i)`; each rank calls `f` for its own block,
     /// in row-major order. Does not communicate.
     ///
-    /// Where the sharding says partial sums, `f(i)` is the first term of an element, and the others are 0: so it is for
-    /// every way to make an array.
+    /// If the sharding has partial sums, `f(i)` is the first term of an element, and the others are 0. The same holds
+    /// for every way to make an array.
     ///
     /// # Errors
-    /// [`ArrayError::TooLarge`] if the array has 2^63 bytes or more. If the sharding's mesh has not as many ranks as
-    /// the world, or this rank's block does not fit the memory that is free.
+    /// [`ArrayError::TooLarge`] if the array has 2^63 bytes or more. If the number of ranks of the sharding's mesh is
+    /// not the world's, or this rank's block does not fit in free memory.
     #[track_caller]
     pub fn from_fn(world: &World, sharding: &Sharding, f: impl Fn(&[usize]) -> T) -> Result<Self> {
         let at = Location::caller();
@@ -83,7 +83,7 @@ impl<T: Element> DistArray<T> {
         T::filled(world, sharding, value).map_err(|error| error.at(at))
     }
 
-    /// As [`filled`](Self::filled), where the caller's line is not known.
+    /// As [`filled`](Self::filled), if the caller's line is not known.
     pub(crate) fn filled_with(world: &World, sharding: &Sharding, value: T) -> Result<Self> {
         let mut array = Self::empty(world, sharding)?;
         let value = if array.has_first_term() { value } else { T::ZERO };
@@ -92,7 +92,7 @@ impl<T: Element> DistArray<T> {
         Ok(array)
     }
 
-    /// Returns the array with anything in it. Does not communicate.
+    /// Returns the array with arbitrary elements. Does not communicate.
     ///
     /// # Errors
     /// As for [`from_fn`](Self::from_fn).
@@ -106,15 +106,15 @@ impl<T: Element> DistArray<T> {
     /// Returns the array whose elements are the first ones of `block`, which has room for them. Does not communicate.
     ///
     /// # Errors
-    /// If the sharding's mesh has not as many ranks as the world.
+    /// If the number of ranks of the sharding's mesh is not the world's.
     pub(crate) fn in_block(world: &World, sharding: &Sharding, block: Block<T>) -> Result<Self> {
         let mut array = Self::empty(world, sharding)?;
         array.block = block.cut(sharding.local_len(&array.coordinates));
         Ok(array)
     }
 
-    /// Returns `array` laid out by `sharding`; each rank copies its part of the array that it is given, which
-    /// must be the same on all ranks. Does not communicate.
+    /// Returns `array` with this sharding; each rank copies its part of the given array, which must be the same on all
+    /// ranks. Does not communicate.
     ///
     /// # Errors
     /// [`ArrayError::Shape`] if the shapes differ. As for [`from_fn`](Self::from_fn).
@@ -159,10 +159,10 @@ impl<T: Element> DistArray<T> {
 }
 
 impl<T> DistArray<T> {
-    /// Checks that the elements are known: that their sums are not open.
+    /// Checks that the elements are known, that is, that no sums are open.
     ///
     /// # Errors
-    /// If they are.
+    /// If some are.
     fn closed(&self, purpose: &'static str) -> Result<()> {
         match self.sharding.partial() {
             [] => Ok(()),
@@ -216,17 +216,17 @@ impl<T> DistArray<T> {
         &mut self.block
     }
 
-    /// Returns another owner of this rank's elements, to be read by other ranks.
+    /// Returns another owner of this rank's elements, for other ranks to read.
     pub(crate) fn lend(&self) -> Arc<Memory> {
         self.block.lend()
     }
 
-    /// Returns this rank's elements, and the segment that they are in, if they are in one.
+    /// Returns this rank's elements, and the segment that contains them, if any.
     pub(crate) fn place(&self) -> (&[T], Option<(&Segment, usize)>) {
         (&self.block, self.block.segment())
     }
 
-    /// Returns this rank's elements, to be written by others, and the segment that they are in.
+    /// Returns this rank's elements, for others to write, and the segment that contains them, if any.
     pub(crate) fn slice_and_segment(&mut self) -> (&mut [T], Option<(&Segment, usize)>) {
         self.block.slice_and_segment()
     }
@@ -279,8 +279,8 @@ impl<T> DistArray<T> {
     /// Returns this rank's block, addressed by global index.
     ///
     /// # Panics
-    /// If the sharding is cyclic or block-cyclic and the block is not one box of the array: [`get`](Self::get) and
-    /// [`block`](Self::block) are there for these.
+    /// If the sharding is cyclic or block-cyclic and the block is not one box of the array: use [`get`](Self::get) or
+    /// [`block`](Self::block).
     #[track_caller]
     #[must_use]
     pub fn view(&self) -> View<'_, T> {
@@ -288,7 +288,7 @@ impl<T> DistArray<T> {
         View::at(&self.block, origin, strides)
     }
 
-    /// Returns this rank's block, addressed by global index, to be written.
+    /// Returns this rank's block, addressed by global index, for writing.
     ///
     /// # Panics
     /// As [`view`](Self::view).
@@ -302,7 +302,7 @@ impl<T> DistArray<T> {
     /// The global index of the first element and the strides of this rank's block.
     #[track_caller]
     fn boxed(&self) -> [Strides; 2] {
-        // Not in a closure, which would not know the caller's line.
+        // Not in a closure, where the caller's line would be lost.
         match &self.as_box {
             Some(as_box) => as_box.clone(),
             None => panic!(
@@ -313,7 +313,7 @@ impl<T> DistArray<T> {
         }
     }
 
-    /// What this rank has of `region`, addressed by global index.
+    /// This rank's part of `region`, addressed by global index.
     #[track_caller]
     pub(crate) fn view_of(&self, region: &Region) -> View<'_, T> {
         let (at, origin, strides) = self.placed(region);
@@ -336,7 +336,7 @@ impl<T> DistArray<T> {
         (at, indices(overlap.first()), strides(&self.local_shape))
     }
 
-    /// The same, if this rank owns a box of the array, in which the region begins.
+    /// The same, if this rank owns a box of the array and the region begins in it.
     fn placed_in_box(&self, region: &Region) -> Option<(usize, Strides, Strides)> {
         let [origin, strides] = self.as_box.as_ref().filter(|_| !region.wraps() && !region.has_blocks())?;
         let mut at = 0;
@@ -348,7 +348,7 @@ impl<T> DistArray<T> {
         Some((at, region.origin(), strides.clone()))
     }
 
-    /// Checks that the array is laid out as a program expects its tensor `name`.
+    /// Checks that the array has the sharding that a program expects of its tensor `name`.
     ///
     /// # Errors
     /// [`RunError`] if the shape, the mesh or the placement differ.

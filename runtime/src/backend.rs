@@ -1,6 +1,6 @@
-//! What ranks are.
+//! The kinds of ranks.
 
-/// What the ranks of a world are.
+/// The kind of ranks in a world.
 ///
 /// ```
 /// use polyshard::runtime::Backend;

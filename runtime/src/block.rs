@@ -1,10 +1,10 @@
-//! Blocks: where the elements of an array are, in memory of this rank or in a segment that other ranks see too.
+//! Blocks: the memory of an array's elements, private to this rank or in a segment that other ranks see too.
 //!
 //! A block looks like a slice wherever it is, and can be dropped at any time, in any order, on any thread.
 //!
-//! Other ranks read a block while it is *published*, and write into one while a redistribution has borrowed it. What is published has
-//! a second owner until all are done with it; if a failure keeps that from being known, the second owner stays, the memory is
-//! never given back, and who writes to the block gets a copy. So nobody reads what another writes, whatever happens.
+//! Other ranks read a block while it is *published*, and write into one while a redistribution has borrowed it. A published block has a
+//! second owner until all ranks are done with it; if a failure keeps that from being known, the second owner stays, the memory is never
+//! freed, and a writer to the block gets a copy. So no rank ever reads memory that another writes.
 #![expect(unsafe_code, reason = "makes slices of memory whose elements have another type")]
 
 use crate::Result;
@@ -24,10 +24,10 @@ pub(crate) struct Block<T> {
 }
 
 impl<T: Pod> Block<T> {
-    /// Returns a block of `len` elements for `what`, with whatever they are.
+    /// Returns a block of `len` elements for `what`, with arbitrary values.
     ///
     /// # Errors
-    /// If they do not fit the memory that is free.
+    /// If they do not fit in free memory.
     pub(crate) fn new(len: usize, what: impl Display, visibility: Visibility) -> Result<Self> {
         Memory::new::<T>(len, what, visibility).map(|(memory, _)| Self::of(memory, len))
     }
@@ -55,7 +55,7 @@ impl<T: Pod> Block<T> {
 }
 
 impl<T> Block<T> {
-    /// Returns the first `len` elements of the memory of this block, with whatever they are.
+    /// Returns the first `len` elements of the memory of this block, with arbitrary values.
     ///
     /// # Panics
     /// If there is no room for that many: a bug in polyshard.
@@ -65,22 +65,22 @@ impl<T> Block<T> {
         Self { len, ..self }
     }
 
-    /// Returns how many elements there is memory for.
+    /// Returns the number of elements that fit in its memory.
     pub(crate) fn room(&self) -> usize {
         self.memory.bytes().len() / size_of::<T>().max(1)
     }
 
-    /// Returns the segment that it is in, if it is in one, and its distance from the start of that, in bytes.
+    /// Returns the segment that contains it, if any, and its distance from the start of the segment, in bytes.
     pub(crate) fn segment(&self) -> Option<(&Segment, usize)> {
         self.memory.segment()
     }
 
-    /// Returns another owner of the memory, for whoever publishes the block for other ranks.
+    /// Returns another owner of the memory, for publishing the block to other ranks.
     pub(crate) fn lend(&self) -> Arc<Memory> {
         Arc::clone(&self.memory)
     }
 
-    /// Returns the elements, and the [segment](Self::segment) that they are in.
+    /// Returns the elements, and the [segment](Self::segment) that contains them.
     pub(crate) fn slice_and_segment(&mut self) -> (&mut [T], Option<(&Segment, usize)>) {
         let len = self.len;
         if Arc::get_mut(&mut self.memory).is_none() {
@@ -88,15 +88,15 @@ impl<T> Block<T> {
         }
         let memory = Arc::get_mut(&mut self.memory).expect("memory has one owner here; this is a bug in polyshard");
         let address = memory.bytes_mut().as_mut_ptr().cast();
-        // SAFETY: `of` and `cut` have checked the size, and `of` that the memory is aligned for `T`, which is valid whatever
-        // the bytes. The block is borrowed mutably, and its memory has no other owner. The segment that is returned beside
-        // is a description, and no part of the memory.
+        // SAFETY: `of` and `cut` have checked the size, and `of` that the memory is aligned for `T`, which is valid for any bytes. The
+        // block is borrowed mutably, and its memory has no other owner. The segment that is returned beside is a description, and not a
+        // part of the memory.
         let elements = unsafe { std::slice::from_raw_parts_mut(address, len) };
         (elements, memory.segment())
     }
 }
 
-/// What is never given back stays as it is: a failure has kept this rank from knowing whether others read it.
+/// Memory that is never freed stays unchanged: a failure has kept this rank from knowing whether others read it.
 fn copy(memory: &Memory) -> Memory {
     let visibility = if memory.segment().is_some() { Visibility::Node } else { Visibility::Process };
     let (mut copy, _) = Memory::new::<u8>(memory.bytes().len(), "a copy of data that other ranks may read", visibility)
@@ -116,9 +116,9 @@ impl<T> Deref for Block<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: `of` and `cut` have checked the size, and `of` that the memory is aligned for `T`, which is valid whatever
-        // the bytes. Other ranks write to it only while a redistribution has borrowed the block mutably, so not while this
-        // slice lives. An empty block has an address that is not null.
+        // SAFETY: `of` and `cut` have checked the size, and `of` that the memory is aligned for `T`, which is valid for any bytes. Other
+        // ranks write to it only while a redistribution has borrowed the block mutably, so not while this slice lives. An empty block has
+        // an address that is not null.
         unsafe { std::slice::from_raw_parts(self.memory.bytes().as_ptr().cast(), self.len) }
     }
 }

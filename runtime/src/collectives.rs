@@ -1,6 +1,6 @@
-//! Collectives on typed slices: what a program says to all ranks, or to those along some axes of a mesh.
+//! Collectives on typed slices: of all ranks, or of those along some axes of a mesh.
 //!
-//! The [`Communicator`] moves bytes whose counts are known; here are elements, lengths that ranks tell each other, and
+//! The [`Communicator`] moves bytes whose counts are known; this module adds elements, lengths that ranks exchange, and
 //! one order of summation everywhere. For reductions by steps that suit a machine, see [`Reduction`](crate::Reduction).
 
 mod lengths;
@@ -12,13 +12,13 @@ use lengths::{Gathering, Lengths};
 
 /// The collectives of a [`World`], for all ranks, and of a [`Group`], for the ranks along some axes of a mesh.
 ///
-/// Every rank of the world or group must call the same, in the same order, with the same root, operation and element
-/// type. On threads, and on MPI in a [checked program](crate::spmd_checked), ranks that do not get an error that says
-/// what each of them calls. Ranks are numbered as [`rank`](World::rank) says, in a group as [`Group::rank`] does.
+/// Every rank of the world or group must make the same calls, in the same order, with the same root, operation and
+/// element type. On threads, and on MPI in a [checked program](crate::spmd_checked), ranks that do not get an error
+/// that names the call of each of them. Ranks are numbered by [`rank`](World::rank), in a group by [`Group::rank`].
 ///
 /// **Sums are taken in rank order**, `((x0 + x1) + x2) + ..` for each element, on threads, on MPI and on emulated
-/// machines, so that a program gives the same bits on all of them and in every run. An order that the MPI library
-/// likes better has to be asked for: [`Communicator::all_reduce`] of [`World::comm`].
+/// machines, so that a program gives the same bits on all of them and in every run. For an order that the MPI library
+/// chooses, call [`Communicator::all_reduce`] of [`World::comm`].
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -39,7 +39,7 @@ pub trait Collectives {
     /// Returns the communicator of the ranks that take part.
     fn communicator(&self) -> &dyn Communicator;
 
-    /// Gives every rank the root's `data`, which has the same length on all ranks (MPI 3.1, section 5.4).
+    /// Broadcasts the root's `data` to every rank; it has the same length on all ranks (MPI 3.1, section 5.4).
     ///
     /// ```text
     /// before   rank 0: . .     rank 1: a b     rank 2: . .
@@ -58,7 +58,7 @@ pub trait Collectives {
     /// ```
     ///
     /// # Errors
-    /// If there is no rank `root`, another rank failed, or ranks are found to call different things.
+    /// If rank `root` does not exist, another rank failed, or ranks are found to make different calls.
     fn broadcast<T: Element>(&self, data: &mut [T], root: usize) -> Result<()> {
         let comm = self.communicator();
         let data: &mut [u8] = cast_slice_mut(data);
@@ -155,8 +155,8 @@ pub trait Collectives {
         Ok(into)
     }
 
-    /// Returns the data of all ranks, in rank order (MPI 3.1, section 5.7). They may differ in length, which the ranks
-    /// tell each other first.
+    /// Returns the data of all ranks, in rank order (MPI 3.1, section 5.7). They may differ in length; the ranks
+    /// exchange the lengths first.
     ///
     /// ```text
     /// before   rank 0: a     rank 1: b b     rank 2: (nothing)     rank 3: d
@@ -207,8 +207,8 @@ pub trait Collectives {
         Ok(is_root.then_some(into))
     }
 
-    /// Gives each rank its part of the root's `data`, as many elements as its `into` has, in rank order
-    /// (MPI 3.1, section 5.6). What other ranks pass as `data` is not looked at; it may be empty.
+    /// Sends each rank its part of the root's `data`, of the length of its `into`, in rank order (MPI 3.1, section
+    /// 5.6). The `data` of other ranks is ignored; it may be empty.
     ///
     /// ```text
     /// before   rank 0: a b c d
@@ -228,7 +228,8 @@ pub trait Collectives {
     /// ```
     ///
     /// # Errors
-    /// As [`all_gather`](Self::all_gather), and on all ranks if the parts together are not as long as the root's `data`.
+    /// As [`all_gather`](Self::all_gather), and on all ranks if the parts together do not have the length of the root's
+    /// `data`.
     fn scatter<T: Element>(&self, data: &[T], into: &mut [T], root: usize) -> Result<()> {
         let comm = self.communicator();
         let lengths = Lengths::told::<T>(comm, Gathering::Scatter { root }, into.len(), data.len())?;
@@ -238,8 +239,8 @@ pub trait Collectives {
         comm.exchange(&sends, &mut [(root, cast_slice_mut(into))])
     }
 
-    /// Sends `parts[r]` to each rank `r` and returns what each rank has sent to this one, in rank order
-    /// (MPI 3.1, section 5.8). Parts may have any lengths.
+    /// Sends `parts[r]` to each rank `r` and returns the parts that the ranks have sent to this one, in rank order (MPI
+    /// 3.1, section 5.8). Parts may have any lengths.
     ///
     /// ```text
     /// before   rank 0: a0 a1     rank 1: b0 b1
@@ -270,7 +271,7 @@ pub trait Collectives {
         Ok(received.split(&into))
     }
 
-    /// Waits until all ranks are here (MPI 3.1, section 5.3).
+    /// Waits until all ranks have called this (MPI 3.1, section 5.3).
     ///
     /// # Errors
     /// As [`broadcast`](Self::broadcast).
@@ -301,7 +302,7 @@ pub trait Collectives {
     /// ```
     ///
     /// # Errors
-    /// If `to` is this rank or there is no such rank, another rank failed, or the ranks wait for each other in a circle.
+    /// If `to` is this rank or does not exist, another rank failed, or the ranks wait for each other in a circle.
     fn send<T: Element>(&self, data: &[T], to: usize) -> Result<()> {
         self.communicator().send(to, cast_slice(data))
     }

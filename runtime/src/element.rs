@@ -6,7 +6,7 @@ use crate::mix::mix;
 use polyshard_program::{Assign, Function, Number, ScalarType};
 use std::fmt;
 
-/// How two elements meet: the operation of a reduction or of an accumulating write.
+/// The operation that combines two elements, in a reduction or an accumulating write.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -30,7 +30,7 @@ pub enum ReduceOp {
     Min,
 }
 
-/// Runs this with a name for the type that a native [`DType`](crate::DType) is.
+/// Runs an expression with a name for the type of a native [`DType`](crate::DType).
 macro_rules! with_native {
     (@match $dtype:expr, $name:ident, $run:expr, $($kind:ident $type:ident)*) => {
         match $dtype {
@@ -47,13 +47,13 @@ macro_rules! with_native {
 }
 pub(crate) use with_native;
 
-/// Declares functions that integers do not have, by the names that kernels call them by.
+/// Declares functions that integers do not have, with the names that kernels use.
 macro_rules! functions_of_floats {
     ($($(#[$doc:meta])* fn $name:ident($self:ident $(, $other:ident)?) = $function:literal;)*) => { $(
         $(#[$doc])*
         ///
         /// # Panics
-        /// If the type is an integer: kernels that are checked call it on floats alone.
+        /// If the type is an integer: checked kernels call it on floats only.
         fn $name($self $(, $other: Self)?) -> Self {
             of_floats($function, Self::DTYPE.name())
         }
@@ -176,11 +176,11 @@ pub trait Element:
         fn power(self, _exponent) = "pow";
     }
 
-    /// How far two numbers are apart; two NaNs are not, and a NaN is infinitely far from a number.
+    /// The distance of two numbers; that of two NaNs is 0, and that of a NaN and a number is infinite.
     fn distance(self, other: Self) -> f64;
 
-    /// A number made of a seed and an index, in [-1, 1) for floats and in -9..=9 for integers: the same one whichever rank
-    /// asks for it, and in whatever order.
+    /// A number computed from a seed and an index, in [-1, 1) for floats and in -9..=9 for integers: the same on every rank, in any order
+    /// of calls.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -220,7 +220,7 @@ pub trait Element:
     }
 }
 
-/// The element that a number of a kernel is.
+/// The element for a number of a kernel.
 pub(crate) fn of_number<T: Element>(number: Number) -> T {
     let cast = match number {
         Number::Int(value) => T::from(value),
@@ -241,7 +241,7 @@ fn division_by_0(given: &str) -> ! {
     panic!("division by 0 in a kernel of {given}; choose around it: `if b != 0 {{ a / b }} else {{ .. }}`")
 }
 
-/// The one of two floats that is a NaN, or the bits that are set in either; without a branch, so that rows are vectors.
+/// The one of two floats that is a NaN, or the bits that are set in either if both are; without a branch, so that rows are vectorised.
 macro_rules! either_nan {
     ($left:expr, $right:expr) => {{
         let nan = |value: Self| if value.is_nan() { value.to_bits() } else { 0 };
@@ -277,7 +277,7 @@ macro_rules! float {
             }
             #[inline(always)]
             fn greater(self, other: Self) -> Self {
-                // Equal values differ in the sign of 0 at most, which is set where both are negative.
+                // Equal values can differ only in the sign of 0, which is set if both are negative.
                 let (first, second) =
                     (if self > other { self } else { other }, if other > self { other } else { self });
                 Self::from_bits(first.to_bits() & second.to_bits())
@@ -340,7 +340,7 @@ integer!(i32);
 integer!(i64);
 
 impl ReduceOp {
-    /// What combines values where a statement assigns.
+    /// The operation of a statement's assignment.
     pub(crate) fn of(assign: Assign) -> Self {
         match assign {
             Assign::Set | Assign::Add => Self::Sum,
@@ -350,8 +350,8 @@ impl ReduceOp {
         }
     }
 
-    /// Returns what no terms at all combine to, which an output starts from; combined with another value it leaves that
-    /// unchanged, but that a sum of -0.0 and 0.0 is 0.0.
+    /// Returns the result of combining no terms, from which an output starts; combined with another value it leaves that unchanged, except
+    /// that a sum of -0.0 and 0.0 is 0.0.
     #[must_use]
     pub fn identity<T: Element>(self) -> T {
         match self {
@@ -362,7 +362,7 @@ impl ReduceOp {
         }
     }
 
-    /// The value that leaves every bit of any other unchanged, which parts of a result start from: of sums, -0.0.
+    /// The value that leaves every bit of any other unchanged, from which parts of a result start: -0.0 for sums.
     pub(crate) fn neutral<T: Element>(self) -> T {
         match self {
             Self::Sum => T::ZERO.negate(),
@@ -387,7 +387,7 @@ impl ReduceOp {
 mod tests {
     use super::*;
 
-    /// Also of signalling NaNs and of two that differ in sign.
+    /// Including signalling NaNs, and NaNs that differ in sign.
     #[test]
     fn maxima_and_minima_are_the_same_in_any_order() {
         let odd =

@@ -17,10 +17,10 @@ use std::time::Duration;
 
 /// Runs `f` once per device of `machine`, on threads of this process, and returns the results in rank order.
 ///
-/// Each second of the machine lasts `slowdown` seconds: with 1, its bandwidths and latencies are taken as they are,
-/// with 1000, megabytes take as long as gigabytes would. A message takes the ports of its way for as long as they
-/// need for its bytes, one message after the other; a rank that receives sleeps until it has arrived. Collectives are
-/// carried out as messages to neighbours, in both directions of a ring of the group's ranks:
+/// Each second of the machine lasts `slowdown` seconds: with 1, its bandwidths and latencies are taken as they are, with 1000, megabytes
+/// take as long as gigabytes would. A message occupies the ports along its path for as long as they need for its bytes, one message after
+/// the other; a rank that receives sleeps until it has arrived. Collectives are carried out as messages to neighbours, in both directions
+/// of a ring of the group's ranks:
 ///
 /// ```text
 /// all-gather, reduce-scatter     blocks go around the shorter way          n/2 steps
@@ -30,9 +30,9 @@ use std::time::Duration;
 /// barrier                        messages of no bytes                      log2 n steps
 /// ```
 ///
-/// Results are those of [`spmd`](crate::spmd()), except that sums of floats are taken in the rings' order: the same
-/// on all ranks and in every run. Times are true to some 0.1 ms per message, which is what it takes to wake a thread,
-/// and to the processors that there are: choose the slowdown such that messages take much longer.
+/// Results are those of [`spmd`](crate::spmd()), except that sums of floats are taken in the rings' order: the same on all ranks and in
+/// every run. Times are accurate to some 0.1 ms per message, the time to wake a thread, and as far as this computer has processors: choose
+/// the slowdown such that messages take much longer.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -51,8 +51,8 @@ use std::time::Duration;
 /// ```
 ///
 /// # Errors
-/// As [`spmd`](crate::spmd()) on threads; and [`LaunchError`] if `slowdown` is not more than 0 and finite, or an MPI
-/// launcher has started this process, whose ranks would each emulate the whole machine.
+/// As [`spmd`](crate::spmd()) on threads; and [`LaunchError`] if `slowdown` is not positive and finite, or an MPI launcher has started this
+/// process, whose ranks would each emulate the whole machine.
 pub fn spmd_emulated<R, E, F>(machine: &Machine, slowdown: f64, f: F) -> Result<Vec<R>, E>
 where
     R: Send,
@@ -62,11 +62,11 @@ where
     on_network(&Arc::new(network(machine, slowdown)?), f)
 }
 
-/// Runs `f` as [`spmd_emulated`] does, with each message late by a time of its own, from 0 to `most`, so that messages arrive in other orders
-/// than they are sent in: for tests that results do not depend on that.
+/// Runs `f` as [`spmd_emulated`] does, with each message delayed by a time of its own, from 0 to `most`, so that messages arrive in another
+/// order than they are sent in: for tests that results do not depend on the order.
 ///
-/// How late a message is depends on the seed, on the ranks between which it goes, and on how many messages the one has sent to the other
-/// before, and on nothing else: the same times are drawn in every run.
+/// The delay of a message depends only on the seed, on its sender and its receiver, and on the number of earlier messages from the one to
+/// the other: the same times are drawn in every run.
 ///
 /// ```
 /// use polyshard::prelude::*;

@@ -66,7 +66,7 @@ pub enum Error {
     /// A leaf cannot be registered or called.
     #[error(transparent)]
     Leaf(#[from] LeafError),
-    /// An array cannot be redistributed or swept.
+    /// An array cannot be redistributed.
     #[error(transparent)]
     Redistribution(#[from] RedistributionError),
     /// A reduction cannot run on the given ranks and arrays.

@@ -1,7 +1,7 @@
-//! Exchanges: what one rank keeps, sends, receives and reads in place when ranks hand one another pieces of an array.
+//! Exchanges: the pieces of an array that one rank keeps, sends, receives and reads in place.
 //!
-//! It is the same into a tile, out of one, and between two arrays. Both ends of a message work out the same [piece](Subarray), so that no
-//! message carries indices; each rank works out its own part of an exchange. Nothing here communicates.
+//! Fetches into a tile, write-backs out of one and moves between two arrays are all exchanges. Both ends of a message work out the same
+//! [piece](Subarray), so that no message carries indices; each rank works out its own part of an exchange. Nothing here communicates.
 
 use crate::comm::Piece;
 use crate::layout::{Mesh, Neighbours, Stencil};
@@ -10,7 +10,7 @@ use crate::{DistArray, Element, Grid, Group, Region, Result, Shards};
 use bytemuck::cast_slice;
 use std::rc::Rc;
 
-/// A piece, and the other rank that has it or gets it.
+/// A piece, and the rank at the other end of its transfer.
 pub(crate) type WithRank = (usize, Rc<Subarray>);
 
 /// One rank's part in an exchange.
@@ -18,21 +18,22 @@ pub(crate) type WithRank = (usize, Rc<Subarray>);
 pub(crate) struct Exchange {
     /// This rank's number in the communicator that carries the messages.
     pub(crate) me: usize,
-    /// What it has itself of what it gets.
+    /// The pieces that it needs and owns itself.
     pub(crate) keep: Vec<Rc<Subarray>>,
-    /// What it sends and what it receives, at most one piece each way for each number of that communicator, in ascending order.
+    /// The pieces that it sends and those that it receives, at most one each way for each rank number of that communicator, in ascending
+    /// order.
     pub(crate) sends: Vec<WithRank>,
     pub(crate) receives: Vec<WithRank>,
-    /// What it reads where others have it, by their ranks in the world.
+    /// The pieces that it reads in place, by their owners' ranks in the world.
     pub(crate) seen: Vec<WithRank>,
 }
 
 impl Exchange {
-    /// Each rank of the grid gets the region that `region_of` returns for its coordinates, this one `region`, from the owners that are in
-    /// `reach` of their readers.
+    /// Each rank of the grid gets the region that `region_of` returns for its coordinates, this one `region`, from owners in `reach` of
+    /// their readers.
     ///
     /// # Panics
-    /// If an owner is out of reach that is no star: a bug in polyshard.
+    /// If an owner is out of a reach that is not a star: a bug in polyshard.
     pub(crate) fn fetch<T: Element>(
         grid: &Grid<'_>,
         reach: &Neighbours,
@@ -62,7 +63,7 @@ impl Exchange {
         Self { me: grid.world().rank(), keep: vec![Rc::new(own)], sends, receives, seen }
     }
 
-    /// The members of a group all get a region, of which `parts` are what each of them owns.
+    /// All members of a group get a region; `parts` are the parts that they own.
     pub(crate) fn gather(group: &Group, parts: Vec<Subarray>) -> Self {
         let me = group.rank();
         let (mut keep, mut sends, mut receives) = (Vec::new(), Vec::new(), Vec::new());
@@ -78,7 +79,8 @@ impl Exchange {
         Self { me, keep, sends, receives, seen: Vec::new() }
     }
 
-    /// As [`fetch`](Self::fetch), the other way: each rank of the grid hands its region to the owners in reach, also to each of several.
+    /// As [`fetch`](Self::fetch), in the other direction: each rank of the grid sends its region to the owners in reach, to each of them if
+    /// there are several.
     ///
     /// # Panics
     /// If an owner is out of reach: a bug in polyshard.
@@ -90,7 +92,7 @@ impl Exchange {
         region_of: impl Fn(&[i64]) -> Region,
     ) -> Self {
         let (sharding, mine) = (target.sharding(), target.coordinates());
-        // Of what is partial, each rank's own term.
+        // Of partial sums, each rank's own term.
         let of_term = |other: &[usize], owner: &[usize], region: &Region| {
             let same = sharding.partial().iter().all(|&axis| other[axis] == mine[axis]);
             if same { Subarray::of(sharding, owner, region) } else { Subarray::default() }
@@ -109,7 +111,8 @@ impl Exchange {
         Self { me: grid.world().rank(), keep: vec![Rc::new(own)], sends, receives, seen: Vec::new() }
     }
 
-    /// Each rank of the grid hands its region to one owner: this one `region` to the world's rank `to`, and it gets the region of `from`.
+    /// Each rank of the grid sends its region to one owner: this one sends `region` to the world's rank `to`, and receives the region in
+    /// `from`.
     pub(crate) fn write_back_to<T: Element>(
         grid: &Grid<'_>,
         region: &Region,
@@ -130,7 +133,7 @@ impl Exchange {
         Self { me, keep, sends, receives: receives.into_iter().collect(), seen: Vec::new() }
     }
 
-    /// Each member of a group gets from all of them what `parts` lists for it of a region, this one `own`: terms of a sum.
+    /// Each member of a group gets its part of a region, listed in `parts`, from all of them, this one `own`: terms of a sum.
     pub(crate) fn terms(group: &Group, own: Rc<Subarray>, parts: Vec<Subarray>) -> Self {
         let me = group.rank();
         let sends = parts.into_iter().enumerate().filter(|(to, part)| *to != me && part.len() > 0);
@@ -144,7 +147,7 @@ impl Exchange {
         }
     }
 
-    /// Each rank `a` of a mesh, of which this one is `me`, hands `between(a, b)` to the rank `b`, where that is in `reach`.
+    /// Each rank `a` of a mesh, in which this one is `me`, sends `between(a, b)` to each rank `b` in `reach`.
     pub(crate) fn between(
         mesh: &Mesh,
         me: usize,
@@ -154,7 +157,7 @@ impl Exchange {
         let mut in_reach: Vec<_> = mesh.in_reach(&mesh.coordinates(me), reach).map(|at| mesh.rank(&at)).collect();
         in_reach.retain(|&rank| rank != me);
         in_reach.sort_unstable();
-        // A reach is the rank's own coordinate or all of them along each axis, so the ranks that this one sends to are in it as well.
+        // Along each axis the reach is the rank's own coordinate or all coordinates, so it also contains the ranks that this one sends to.
         let pieces = |between: &dyn Fn(usize) -> Subarray| -> Vec<_> {
             let pieces = in_reach.iter().map(|&rank| (rank, Rc::new(between(rank))));
             pieces.filter(|(_, piece)| piece.len() > 0).collect()
@@ -168,23 +171,23 @@ impl Exchange {
         }
     }
 
-    /// Numbers the ranks as another communicator does.
+    /// Renumbers the ranks as in another communicator.
     pub(crate) fn numbered(mut self, number: impl Fn(usize) -> usize) -> Self {
         self.sends.iter_mut().chain(&mut self.receives).for_each(|(rank, _)| *rank = number(*rank));
         self.me = number(self.me);
         self
     }
 
-    /// Returns what this rank keeps where that is at most one piece.
+    /// Returns the piece that this rank keeps, in exchanges with at most one, unless it is empty.
     pub(crate) fn kept(&self) -> Option<&Subarray> {
         self.keep.first().map(|kept| &**kept).filter(|kept| kept.len() > 0)
     }
 
-    /// Copies what this rank keeps and sees of a region, and the messages that it has received, if they are given, to their places in
-    /// `region`, a buffer of all of it.
+    /// Copies the pieces that this rank keeps and sees, and the messages that it has received, if they are given, to their places in
+    /// `region`, a buffer of the whole region.
     ///
     /// # Errors
-    /// If the system does not let this rank see what another has.
+    /// If the operating system denies this rank access to another's memory.
     pub(crate) fn put_together<T: Element>(
         &self,
         source: Shards<'_, T>,
@@ -204,7 +207,7 @@ impl Exchange {
     }
 }
 
-/// Where the rank at `owner`, which owns all of `region`, has it.
+/// The place of `region` in the shard of the rank at `owner`, which owns all of it.
 ///
 /// # Panics
 /// If it does not own all of it: a bug in polyshard.
@@ -226,7 +229,7 @@ pub(crate) fn total(pieces: &[WithRank]) -> usize {
     pieces.iter().map(|(_, piece)| piece.len()).sum()
 }
 
-/// The other ranks in reach with which this one has something in common, which `part` returns from their coordinates and indices.
+/// The other ranks in reach that share elements with this one, each with the piece that `part` returns for its coordinates and indices.
 fn with_others(grid: &Grid<'_>, reach: &Neighbours, part: impl Fn(&[usize], &[i64]) -> Subarray) -> Vec<WithRank> {
     let parts = grid.others(reach).map(|(rank, coordinates, indices)| (rank, part(&coordinates, &indices)));
     parts.filter(|(_, part)| part.len() > 0).map(|(rank, part)| (rank, Rc::new(part))).collect()

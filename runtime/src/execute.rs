@@ -1,4 +1,4 @@
-//! The executor: programs run at once, with the same calls that emitted source makes, decided while walking the program.
+//! The executor: runs programs directly, with the same calls that emitted source makes, chosen while walking the program.
 
 mod arrays;
 mod kernel;
@@ -22,8 +22,8 @@ use std::panic::Location;
 
 /// Running a program on a world of ranks.
 ///
-/// Scalars that a kernel captured keep their values, unless a run is given others: [`run_with`](Self::run_with). A
-/// program is made once and runs with any.
+/// Scalars that a kernel captured keep their values, unless a run is given others: [`run_with`](Self::run_with). So a program is made once
+/// and runs with any values.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -39,17 +39,15 @@ use std::panic::Location;
 /// # Ok::<(), polyshard::Error>(())
 /// ```
 pub trait Execute {
-    /// Makes what runs of the program need, once: groups, tiles, and the arrays between its statements; collective over
-    /// the world.
+    /// Makes the resources of the program's runs, once: groups, tiles, and the arrays between its statements; collective over the world.
     ///
     /// # Errors
-    /// [`RunError::ElementType`] if `T` is not the program's element type. If its mesh has not as many ranks as the
-    /// world, a leaf that it calls is not registered as it needs it, there is too little memory, or another rank
-    /// failed.
+    /// [`RunError::ElementType`] if `T` is not the program's element type. If the number of ranks of its mesh is not the world's, a leaf
+    /// that it calls is not registered as required, there is too little memory, or another rank failed.
     #[track_caller]
     fn prepare<'a, T: Element>(&'a self, world: &'a World) -> Result<Prepared<'a, T>>;
 
-    /// Runs the program on all ranks of `world`, which must be as many as its mesh has; each returns its shard.
+    /// Runs the program on all ranks of `world`, whose number must be that of its mesh; each returns its shard.
     ///
     /// The output starts from the identity of the kernel's operation: zeros for `=` and `+=`. To run more than once,
     /// [`prepare`](Self::prepare).
@@ -70,8 +68,8 @@ pub trait Execute {
         self.prepare(world)?.run_all(inputs)
     }
 
-    /// As [`run`](Self::run), but goes on from what `output` holds; `=` overwrites the elements that the kernel writes,
-    /// and no others.
+    /// As [`run`](Self::run), but continues from the contents of `output`; `=` overwrites the elements that the kernel writes, and no
+    /// others.
     ///
     /// # Errors
     /// As [`prepare`](Self::prepare) and [`Prepared::run_into`].
@@ -80,12 +78,12 @@ pub trait Execute {
         self.prepare(world)?.run_into(inputs, output)
     }
 
-    /// As [`run`](Self::run), with these values for scalars by name, the same on all ranks. Those that are not given
-    /// are as the kernel captured them.
+    /// As [`run`](Self::run), with these values for scalars by name, the same on all ranks. Other scalars keep the values that the kernel
+    /// captured.
     ///
-    /// In a program of several kernels, `alpha` is the scalar of every kernel that has one of this name, and
-    /// `first.alpha` that of the kernel `first` alone, which comes before. Where several kernels have one name, each goes
-    /// by the array that it writes: `Y.alpha`.
+    /// In a program of several kernels, `alpha` is the scalar of every kernel that has one of this name, and `first.alpha` that of the
+    /// kernel `first` alone, which takes precedence. If several kernels have the same name, each is called by the array that it writes:
+    /// `Y.alpha`.
     ///
     /// # Errors
     /// As [`prepare`](Self::prepare) and [`Prepared::run_with`].
@@ -114,12 +112,12 @@ pub trait Execute {
         self.prepare(world)?.run_into_with(inputs, output, scalars)
     }
 
-    /// Compares `outputs`, as a run on `inputs` left them, with what the kernels' statements compute one after the other on one
+    /// Compares `outputs`, the results of a run on `inputs`, with those of the kernels' statements, executed one after the other on one
     /// rank, and returns the largest error on all ranks; collective over the world.
     ///
-    /// An error is relative to the largest magnitude in its array, and none may be more than `tolerance`. Sums of n terms
-    /// in another order differ by some n.sqrt() units of rounding, integers not at all. Rank 0 gathers all arrays and computes alone: this is for tests
-    /// and first runs. An output may be given in another sharding than the program leaves it in.
+    /// An error is relative to the largest magnitude in its array, and must not exceed `tolerance`. Sums of n terms in another order differ
+    /// by some n.sqrt() units of rounding, integers not at all. Rank 0 gathers all arrays and computes alone: this is for tests and first
+    /// runs. An output may have a sharding other than the program's.
     ///
     /// ```
     /// # use polyshard::prelude::*;
@@ -136,8 +134,8 @@ pub trait Execute {
     /// ```
     ///
     /// # Errors
-    /// [`RunError::Wrong`] on all ranks if an element is further off. If there are not as many arrays as the program has, or
-    /// one has another shape; if they do not fit the memory of rank 0, or another rank failed.
+    /// [`RunError::Wrong`] on all ranks if an element exceeds the tolerance. If the number of arrays is not the program's, or one has
+    /// another shape; if they do not fit in the memory of rank 0, or another rank failed.
     #[track_caller]
     fn verify<T: Element>(
         &self,
@@ -147,7 +145,7 @@ pub trait Execute {
         tolerance: f64,
     ) -> Result<f64>;
 
-    /// Returns the program as one over elements of type `T`, which the compiler lets run on arrays of `T` alone.
+    /// Returns the program with the element type `T`, which the compiler accepts for arrays of `T` only.
     ///
     /// # Errors
     /// [`RunError::ElementType`] if `T` is not the program's element type.

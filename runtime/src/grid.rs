@@ -5,9 +5,9 @@ use crate::layout::{AxisPart, Mesh, Neighbours, Stages};
 use crate::{Group, GroupError, Result, World};
 use std::rc::Rc;
 
-/// A mesh whose ranks are those of a world, and where this rank stands on it.
+/// A mesh whose ranks are those of a world, and this rank's place on it.
 ///
-/// Generated programs make one first, so that a mesh of the wrong size is said before anything else happens.
+/// Generated programs make one first, so that a mesh of the wrong size is reported before anything else happens.
 pub struct Grid<'w> {
     world: &'w World,
     mesh: Mesh,
@@ -18,7 +18,7 @@ impl<'w> Grid<'w> {
     /// Lays `mesh` over the ranks of `world`, row-major, the last axis fastest. Does not communicate.
     ///
     /// # Errors
-    /// If the mesh has not as many ranks as the world.
+    /// If the number of ranks of the mesh is not the world's.
     pub fn new(world: &'w World, mesh: &Mesh) -> Result<Self> {
         world.check_mesh(mesh)?;
         let coordinates = mesh.coordinates(world.rank()).into_iter().map(|coordinate| coordinate as i64).collect();
@@ -28,7 +28,7 @@ impl<'w> Grid<'w> {
     /// Returns this rank's coordinates, one per axis.
     ///
     /// # Panics
-    /// If the mesh has not `N` axes.
+    /// If the mesh does not have `N` axes.
     #[track_caller]
     #[must_use]
     pub fn coordinates<const N: usize>(&self) -> [i64; N] {
@@ -77,8 +77,8 @@ impl<'w> Grid<'w> {
         self.world
     }
 
-    /// [Connects](crate::comm::connect) this rank with those in reach, which hand it something, and with those that it hands something to.
-    /// Collective over the world.
+    /// [Connects](crate::comm::connect) this rank with those in reach, which send to it, and with those that it sends to. Collective over
+    /// the world.
     ///
     /// # Errors
     /// If another rank failed.
@@ -134,7 +134,7 @@ mod tests {
         ];
         for (x, y) in reaches.into_iter().flat_map(|x| reaches.map(|y| (x, y))) {
             for reach in [Neighbours::in_box([x, y]), Neighbours::in_star([x, y])] {
-                // Each message that is sent is received, and none of them has anything in it.
+                // Each message that is sent is received, and all of them are empty.
                 let bytes = spmd(6, |world| {
                     Grid::new(world, &mesh)?.connect(&reach)?;
                     Ok::<_, crate::Error>(world.comm().received().bytes())

@@ -1,4 +1,4 @@
-//! The groups in which ranks communicate, made once and found again by their axes.
+//! The groups in which ranks communicate, made once and looked up by their axes.
 
 use crate::layout::Stages;
 use crate::{Group, Result};

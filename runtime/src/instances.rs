@@ -1,13 +1,13 @@
-//! What every user runs, compiled once for each element type: here, not in each crate that calls it.
+//! The functions that every user runs, compiled once for each element type: here, not in each crate that calls them.
 //!
-//! A generic function is compiled by the crate that calls it. The executor, the leaves and what moves tiles would then be
-//! compiled again with every program that uses them, for each of its element types. So public functions that are generic over
-//! the element type are thin: they call a function of this trait, of which each type has its own, compiled with this library.
+//! A generic function is compiled by the crate that calls it. The executor, the leaves and the operations on tiles would then be compiled
+//! again with every program that uses them, for each of its element types. So public functions that are generic over the element type are
+//! thin: they call a function of this trait, of which each type has its own, compiled with this library.
 //!
 //! ```text
-//! Prepared::<f32>::run            in the user's crate: a call
-//!   -> <f32 as Instances>::walk   in this library
-//!     -> Prepared::<f32>::walk_generic, and all that it calls
+//! Prepared::<f32>::run                   in the user's crate: a call
+//!   -> <f32 as Instances>::run_program    in this library
+//!     -> Prepared::<f32>::walk, and all that it calls
 //! ```
 
 use crate::execute::Prepared;
@@ -32,7 +32,7 @@ macro_rules! instances {
         $(#[$attribute:meta])*
         fn $name:ident $(<$life:lifetime>)? ($($argument:ident: $of:ty),* $(,)?) $(-> $result:ty)? = $generic:expr;
     )* }) => {
-        /// The functions of one element type; called by thin generic ones alone.
+        /// The functions of one element type; called only by thin generic ones.
         pub trait Instances: Sized {
             $( $(#[$attribute])* fn $name $(<$life>)? ($($argument: $of),*) $(-> $result)? where Self: Element; )*
         }

@@ -1,18 +1,18 @@
-//! Leaf kernels: what one rank computes on tiles that it holds.
+//! Leaf kernels: the computation of one rank on tiles that it holds.
 //!
-//! Two kernels do it all: [`contract`] for sums of products of two operands, through a fast GEMM, and
-//! [`nest`] for everything else; [`Products`] is a sequence of both for sums of products of several operands. They
-//! take strided operands, so no leaf copies a tile to transpose it, and visit the same points in the same order
-//! for the same arguments: a generated program and the executor give the same bits. A leaf moves no data between ranks and starts no threads.
+//! Two kernels compute everything: [`contract`] for sums of products of two operands, through a fast GEMM, and [`nest`] for everything
+//! else; [`Products`] is a sequence of both for sums of products of several operands. They take strided operands, so no leaf copies a tile
+//! to transpose it, and visit the same points in the same order for the same arguments: a generated program and the executor give the same
+//! bits. A leaf moves no data between ranks and starts no threads.
 //!
 //! A program may instead call a function that the user has registered: [`register`].
 //!
 //! | module | holds |
 //! | --- | --- |
 //! | `contract`, `gemm`, `panel`, `products`, `integer` | sums of products |
-//! | `nest`, `pointwise`, `expression`, `functions`, `fold`, `order` | everything else, point by point |
+//! | `nest`, `pointwise`, `expression`, `functions`, `fold`, `order` | all other kernels, point by point |
 //! | `evaluate`, `rows`, `gather`, `vector`, `walk` | how rows are read and evaluated |
-//! | `parts`, `slices`, `packed`, `scratch` | a leaf in parts, and the room that it takes |
+//! | `parts`, `slices`, `packed`, `scratch` | a leaf in parts, and its scratch memory |
 //! | `named` | leaves that users register |
 
 mod contract;

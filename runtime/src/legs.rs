@@ -1,4 +1,4 @@
-//! Legs, carried out: between the shards of owners and tiles, inwards and outwards, and between two arrays.
+//! Execution of legs: between the owners' shards and tiles, in both directions, and between two arrays.
 
 use crate::groups::Groups;
 use crate::redistribute::moving::Moving;
@@ -6,14 +6,14 @@ use crate::{DistArray, Element, Grid, OutTile, ReduceOp, Region, Result, Shards,
 use polyshard_program::{Expr, Leg, Owners, Source};
 use smallvec::SmallVec;
 
-/// The rank that takes a leg, in some iteration.
+/// The rank that carries out a leg, in one iteration.
 pub(crate) struct At<'a> {
     pub(crate) groups: &'a Groups,
     pub(crate) coordinates: &'a [i64],
     pub(crate) counters: &'a [i64],
 }
 
-/// What a leg leads between.
+/// The two ends of a leg.
 pub(crate) enum Ends<'e, 'm, T: Element> {
     /// The shards of an input, or other tiles, and a tile.
     Input(Input<'e, T>),
@@ -23,26 +23,26 @@ pub(crate) enum Ends<'e, 'm, T: Element> {
     Arrays(&'e mut Moving<'m, T>),
 }
 
-/// A tile that a leg brings a region to.
+/// A tile into which a leg fetches a region.
 pub(crate) struct Input<'e, T: Element> {
     pub(crate) grid: &'e Grid<'e>,
     pub(crate) tile: &'e mut Tile<T>,
     pub(crate) source: Shards<'e, T>,
     pub(crate) from: Source,
-    /// Whether the tile goes around what the rank owns.
+    /// Whether the rank's own part is read in place, with the tile around it.
     pub(crate) is_around: bool,
-    /// The rank's region, and that of any.
+    /// The region of this rank, and that of any rank.
     pub(crate) here: Region,
     pub(crate) region_of: &'e dyn Fn(&[i64]) -> Region,
 }
 
-/// A tile that a leg takes a region away from.
+/// A tile from which a leg sends a region.
 pub(crate) struct Output<'e, T: Element> {
     pub(crate) grid: &'e Grid<'e>,
     pub(crate) tile: &'e mut OutTile<T>,
     pub(crate) target: &'e mut DistArray<T>,
     pub(crate) op: ReduceOp,
-    /// Whether it only begins to leave.
+    /// Whether the transfer only begins.
     pub(crate) is_ahead: bool,
     pub(crate) region_of: &'e dyn Fn(&[i64]) -> Region,
 }
@@ -67,7 +67,7 @@ pub(crate) fn carry_out<T: Element>(leg: &Leg, at: &At<'_>, ends: Ends<'_, '_, T
         grid.permutation(owner, &values(served), region_of)
     };
     match (leg, ends) {
-        // What the rank owns itself.
+        // Data that the rank owns itself.
         (Leg::InPlace | Leg::Copy | Leg::Collective { owners: Owners::All, .. }, Ends::Input(input)) => {
             let Input { tile, source, here, .. } = input;
             match (input.from, leg) {
@@ -81,7 +81,7 @@ pub(crate) fn carry_out<T: Element>(leg: &Leg, at: &At<'_>, ends: Ends<'_, '_, T
             output.tile.combine_local(output.target, output.op);
             Ok(())
         }
-        // A shift of sums has been taken over where these began.
+        // A shift of sums has been received where these sums began.
         (Leg::InPlace | Leg::Shift(_), Ends::Output(_)) => Ok(()),
         (Leg::Collective { axes, owners, .. }, ends) => {
             let group = at.groups.along(axes, leg.stages());

@@ -1,20 +1,19 @@
-//! What a running Polyshard program links: communicators, distributed arrays, tiles, leaf kernels.
+//! The library that a running Polyshard program links: communicators, distributed arrays, tiles, leaf kernels.
 //!
-//! It knows nothing of schedules or isl: a program says which region of which array to move along which axes, and whoever
-//! made it has proved that all ranks say the same. Programs are run at once ([`Execute`]), or emitted as Rust that makes
-//! the same calls.
+//! It knows nothing of schedules or isl: a program states which region of which array to move along which axes, and its maker has proved
+//! that all ranks state the same. Programs are executed directly ([`Execute`]), or emitted as Rust that makes the same calls.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `spmd`, `emulate`, `world`, `grid`, `groups`, `backend` | ranks: how they start, and what each sees of the others |
-//! | `comm`, `collectives`, `exchange`, `legs`, `permutation`, `reduce`, `progress`, `publish` | what ranks send one another, from messages to legs |
+//! | `spmd`, `emulate`, `world`, `grid`, `groups`, `backend` | ranks: how they start, and how each sees the others |
+//! | `comm`, `collectives`, `exchange`, `legs`, `permutation`, `reduce`, `progress`, `publish` | communication, from messages to legs |
 //! | `array`, `block`, `region`, `view`, `npy`, `output`, `sample` | arrays, their blocks, boxes of them, and files |
 //! | `redistribute`, `subarray`, `transport` | arrays from one sharding to another |
-//! | `tile`, `shared_inputs`, `shared_tiles` | what a step reads and writes, fetched or in place |
-//! | `leaf`, `math`, `element`, `instances` | what a rank computes |
-//! | `execute`, `reference` | programs run at once, and their sequential meaning |
+//! | `tile`, `shared_inputs`, `shared_tiles` | the data that a step reads and writes, fetched or in place |
+//! | `leaf`, `math`, `element`, `instances` | the computation of a rank |
+//! | `execute`, `reference` | programs executed directly, and their sequential meaning |
 //! | `memory`, `room`, `mix`, `error` | memory, numbers that look random, and errors |
-//! | `machine` | machines that are found |
+//! | `machine` | detection of machines |
 
 mod array;
 mod backend;

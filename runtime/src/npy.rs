@@ -1,8 +1,7 @@
-//! `.npy` files: what their headers say, checked against what can be read and against the length of the file.
+//! `.npy` files: their headers, checked against the supported types and against the length of the file.
 //!
-//! The format is NumPy's, "A simple file format for NumPy arrays", NEP 1: a magic, a version, the length of a
-//! header, and the header, which is a Python dictionary of three entries. Here nothing is allocated that a header
-//! merely claims, and nothing is read but files.
+//! The format is NumPy's, "A simple file format for NumPy arrays", NEP 1: a magic, a version, the length of a header, and the header, which
+//! is a Python dictionary of three entries. Nothing is allocated that a header merely claims, and only files are read.
 
 mod header;
 
@@ -14,13 +13,13 @@ use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Elements that are converted at a time.
+/// Elements that are converted together.
 const PIECE: usize = 1 << 16;
 
-/// The most bytes of a header; NumPy too reads no longer ones unless told to.
+/// The maximum bytes of a header; NumPy too reads no longer ones by default.
 const HEADER: usize = 10_000;
 
-/// A `.npy` file that is open, and whose header says what can be read.
+/// An open `.npy` file with a supported header.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -39,13 +38,13 @@ pub struct NpyFile {
     pub(crate) path: PathBuf,
     pub(crate) file: File,
     dtype: DType,
-    /// Whether the bytes of an element come in the other order than on this machine.
+    /// Whether the bytes of an element are in the opposite order to this machine's.
     pub(crate) swapped: bool,
     pub(crate) fortran: bool,
     shape: Vec<usize>,
-    /// Where the elements begin.
+    /// The offset of the elements.
     pub(crate) start: u64,
-    /// The length of the file and when it was written last, if the system knows that.
+    /// The length of the file and its modification time, if the system reports that.
     stamp: (u64, Option<SystemTime>),
 }
 
@@ -53,13 +52,12 @@ impl NpyFile {
     /// Opens a file and reads its header.
     ///
     /// # Errors
-    /// [`FileError`] if it cannot be opened, is no whole `.npy` file, or holds what is neither `f32`, `f64`, `i32` nor
-    /// `i64`.
+    /// [`FileError`] if it cannot be opened, is not a complete `.npy` file, or its elements are neither `f32`, `f64`, `i32` nor `i64`.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let there = std::fs::metadata(path).map_err(|why| failed("open", path, plain(why)))?;
         if !there.is_file() {
-            // Opening a pipe would wait for its writer, and what comes from it cannot be mapped.
+            // Opening a pipe would wait for its writer, and a pipe cannot be mapped.
             let what = if there.is_dir() { "a folder" } else { "a pipe or a device" };
             return Err(failed("read", path, FileErrorKind::NotAFile { what }));
         }
@@ -88,7 +86,7 @@ impl NpyFile {
         self.dtype
     }
 
-    /// Returns the path that it was opened by.
+    /// Returns the path with which it was opened.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -100,10 +98,10 @@ impl NpyFile {
         &self.shape
     }
 
-    /// Checks that the file at this path is as it was when it was opened, by its length and time.
+    /// Checks that the file at this path is unchanged since it was opened, by its length and time.
     ///
     /// # Errors
-    /// [`FileError`] if it is not.
+    /// [`FileError`] if it has changed.
     pub fn check_unchanged(&self) -> Result<()> {
         match fs::metadata(&self.path) {
             Ok(there) if stamp(&there) == self.stamp => Ok(()),
@@ -111,15 +109,14 @@ impl NpyFile {
         }
     }
 
-    /// Reads the whole array, of either memory order; elements of a narrower type are converted as they are read, to one
-    /// that [`wider`] gives.
+    /// Reads the whole array, of either memory order; elements of a narrower type are converted as they are read, to a type that [`wider`]
+    /// gives.
     ///
     /// # Errors
-    /// [`FileError`] if the file holds another type than `T` that is not narrower, or is changed meanwhile. If it does not fit the memory
-    /// that is free.
+    /// [`FileError`] if the file holds another type than `T` that is not narrower, or changes meanwhile. If it does not fit in free memory.
     ///
     /// # Panics
-    /// If the elements do not make the array: a bug in polyshard.
+    /// If the elements do not make up the array: a bug in polyshard.
     pub fn read<T: Element>(mut self) -> Result<ArrayD<T>> {
         self.expect::<T>(None)?;
         let what = format_args!("the array in `{}`", self.path.display());
@@ -135,7 +132,7 @@ impl NpyFile {
         Ok(array.unwrap_or_else(|why| panic!("a file has another length than its shape: {why}; a bug in polyshard")))
     }
 
-    /// Checks that elements can be converted to the type, and the shape if one is wanted.
+    /// Checks that elements can be converted to the type, and the shape if one is given.
     pub(crate) fn expect<T: Element>(&self, shape: Option<&[usize]>) -> Result<()> {
         let wanted_dtype = T::DTYPE;
         let dtype = if wider(self.dtype, wanted_dtype) == wanted_dtype { wanted_dtype } else { self.dtype };
@@ -146,7 +143,7 @@ impl NpyFile {
         Err(failed("use", &self.path, FileErrorKind::OtherArray { dtype, wanted_dtype, shape, wanted_shape }))
     }
 
-    /// Copies elements out of bytes of the file.
+    /// Decodes elements from bytes of the file.
     pub(crate) fn decode<T: Element>(&self, bytes: &[u8], into: &mut [T]) {
         match self.dtype {
             dtype if dtype == T::DTYPE => {
@@ -195,7 +192,7 @@ fn stamp(there: &Metadata) -> (u64, Option<SystemTime>) {
     (there.len(), there.modified().ok())
 }
 
-/// Returns what a file of elements `T` begins with: all that comes before the elements.
+/// Returns the start of a file of elements `T`: everything before the elements.
 ///
 /// # Panics
 /// If there are thousands of dimensions.
@@ -216,13 +213,13 @@ pub fn npy_header<T: Element>(shape: &[usize], fortran: bool) -> Vec<u8> {
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// What a `.npz` file begins with: it is a ZIP archive of `.npy` files.
+/// The start of a `.npz` file, which is a ZIP archive of `.npy` files.
 const ZIP: &[u8] = b"PK";
 
-/// Reads the header's text, and returns where it ends; or why it cannot be read.
+/// Reads the header's text, and returns it with the offset of its end.
 fn header_text(file: &mut impl Read) -> Result<(String, u64), FileErrorKind> {
     let mut bytes = Vec::new();
-    // Read as far as there are bytes, so that what is missing can be told.
+    // Reads as many bytes as exist, so that the error can name the missing part.
     let mut upto = |len: usize, bytes: &mut Vec<u8>| -> Result<(), FileErrorKind> {
         let missing = (len - bytes.len()) as u64;
         file.take(missing).read_to_end(bytes).map(drop).map_err(plain)
@@ -268,7 +265,7 @@ fn known(descr: &Descr) -> Result<(DType, bool), FileErrorKind> {
     let big = match order {
         "<" => Some(false),
         ">" => Some(true),
-        // Native order, as NumPy writes it for types without one.
+        // Native byte order, as NumPy writes it for types without one.
         "=" | "|" | "" => Some(cfg!(target_endian = "big")),
         _ => None,
     };
@@ -304,7 +301,7 @@ fn code(dtype: DType) -> String {
     format!("{}{}", if dtype.is_float() { 'f' } else { 'i' }, dtype.size())
 }
 
-/// Returns text from a file so that it can be printed: a few characters, and none that steer a terminal.
+/// Returns text from a file in printable form: a few characters, without any that control a terminal.
 fn shortened(text: &str) -> String {
     const SHOWN_CHARS: usize = 40;
     let shown = |c: char| if matches!(c, ' '..='~') { c.to_string() } else { c.escape_default().to_string() };
@@ -312,7 +309,7 @@ fn shortened(text: &str) -> String {
     text.chars().take(SHOWN_CHARS).map(shown).collect::<String>() + more
 }
 
-/// Says what went wrong while reading.
+/// The cause of a failed read.
 fn plain(why: io::Error) -> FileErrorKind {
     if why.kind() == ErrorKind::UnexpectedEof { FileErrorKind::CutShort } else { why.into() }
 }

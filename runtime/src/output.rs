@@ -1,9 +1,9 @@
-//! Files that are written: looked at before the work, and whole or unchanged after it.
+//! Output files: checked before the work, and complete or unchanged after it.
 //!
-//! A file is written without a name where the file system allows that, else beside its place under another name
-//! (`temporary`), and takes its place when it is complete; whatever fails, what was there stays, and what was written is
-//! removed. Completing a file and putting it in place are two steps, so that several are put in place or none. Links are
-//! followed. What is no file, such as `/dev/null` or a pipe, cannot be replaced and is written to as it is.
+//! A file is written without a name if the file system allows that, else beside its place under another name
+//! (`temporary`), and is put in place when it is complete; on any failure the old file stays, and the new data is
+//! removed. Completing a file and putting it in place are two steps, so that several are put in place or none. Links
+//! are followed. Special files, such as `/dev/null` or a pipe, cannot be replaced and are written to directly.
 
 mod temporary;
 
@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 use temporary::Temporary;
 pub use temporary::remove_partial_files;
 
-/// Links that may lead to one another, as on Linux.
+/// The maximum number of links to follow, as on Linux.
 const LINKS: usize = 40;
 
 /// The place of a file that will be written.
 ///
-/// Making one looks at the place and changes nothing, so that a long computation does not end with a result that
-/// has nowhere to go:
+/// Making one checks the place and changes nothing, so that a long computation does not end with a result that cannot
+/// be written:
 ///
 /// ```
 /// use polyshard::runtime::Output;
@@ -36,17 +36,17 @@ pub struct Output {
 
 #[derive(Clone, Debug)]
 enum Place {
-    /// A file or nothing, at the end of all links.
+    /// A file or an unused name, at the end of all links.
     File(PathBuf),
-    /// What is written to as it is.
+    /// A special file, written to directly.
     Stream,
 }
 
 impl Output {
-    /// Looks at `path`, as a place to write a file to.
+    /// Checks `path`, as a place to write a file to.
     ///
     /// # Errors
-    /// [`FileError`](crate::FileError) if it is a folder, a disk or a socket, its folder is not there, or one of them
+    /// [`FileError`](crate::FileError) if it is a folder, a disk or a socket, its folder does not exist, or one of them
     /// must not be written to.
     pub fn new(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
@@ -76,7 +76,7 @@ impl Output {
             }
             Err(why) => return Err(failed(path, why)),
         }
-        // Nothing but making a file tells whether one can be made; it is gone at once.
+        // Only making a file shows whether one can be made; it is removed immediately.
         Temporary::new(&place)
             .map_err(|why| failed(path, refusal(why, &format!("the folder `{}`", folder.display()))))?;
         Ok(output(Place::File(place)))
@@ -88,7 +88,7 @@ impl Output {
         &self.path
     }
 
-    /// Checks that `bytes` bytes are free where the file will be, as far as the system tells.
+    /// Checks that `bytes` bytes are free where the file will be, as far as the system reports it.
     ///
     /// # Errors
     /// If they are not.
@@ -122,7 +122,7 @@ impl Output {
         place(self).is_some_and(|own| Some(own) == place(other))
     }
 
-    /// Returns the files beside it that runs have left over that were killed while they wrote it.
+    /// Returns the files beside it that are left of killed runs that were writing it.
     #[must_use]
     pub fn left_over(&self) -> Vec<PathBuf> {
         let Place::File(place) = &self.place else { return Vec::new() };
@@ -132,11 +132,11 @@ impl Output {
     /// Begins to write.
     ///
     /// # Errors
-    /// If the file cannot be made, or what is there cannot be opened. Opening a pipe waits for its reader.
+    /// If the file cannot be made, or an existing special file cannot be opened. Opening a pipe waits for its reader.
     pub fn create(&self) -> Result<OutputFile> {
         let failed = |why: io::Error| failed(&self.path, refusal(why, "it"));
         let writer = match &self.place {
-            // Where standard output goes to a file, what has been printed stays.
+            // If standard output is redirected to a file, printed output is not overwritten.
             Place::Stream => Writer::Stream(OpenOptions::new().append(true).open(&self.path).map_err(failed)?),
             Place::File(place) => Writer::File { file: Temporary::new(place).map_err(failed)?, place: place.clone() },
         };
@@ -146,7 +146,7 @@ impl Output {
     /// Writes all of a file.
     ///
     /// # Errors
-    /// If it cannot be written; what was there is then unchanged.
+    /// If it cannot be written; the old file is then unchanged.
     pub fn write(&self, bytes: &[u8]) -> Result<()> {
         let mut file = self.create()?;
         file.write(bytes)?;
@@ -168,7 +168,7 @@ enum Writer {
 }
 
 impl OutputFile {
-    /// Writes `bytes` after what was written before.
+    /// Appends `bytes`.
     ///
     /// # Errors
     /// If not all of them can be written.
@@ -180,7 +180,7 @@ impl OutputFile {
         written.map_err(|why| failed(&self.path, refusal(why, "it")))
     }
 
-    /// Writes elements as they are in memory, which is how `.npy` files hold them.
+    /// Writes elements with their memory layout, which is that of `.npy` files.
     ///
     /// # Errors
     /// As for [`write`](Self::write).
@@ -188,21 +188,22 @@ impl OutputFile {
         self.write(bytemuck::cast_slice(elements))
     }
 
-    /// Gives the file its name, now that it is complete; what had that name is replaced, and its permissions kept.
+    /// Gives the file its name, now that it is complete; an existing file of that name is replaced, and its permissions
+    /// kept.
     ///
     /// # Errors
-    /// If it cannot; what was there is then unchanged.
+    /// If that fails; the old file is then unchanged.
     pub fn finish(self) -> Result<()> {
         CompleteFile::commit([self.complete()?])
     }
 
-    /// Completes the file, which is then on the disk, but not in its place; [`CompleteFile::commit`] puts it there.
+    /// Completes the file, which is then on the disk, but not in place; [`CompleteFile::commit`] puts it in place.
     ///
     /// # Errors
-    /// If it cannot be written; what was there is then unchanged.
+    /// If it cannot be written; the old file is then unchanged.
     pub fn complete(self) -> Result<CompleteFile> {
         let failed = |why: io::Error| failed(&self.path, refusal(why, "it"));
-        // Pipes and devices have nothing to wait for.
+        // Pipes and devices need no synchronisation.
         if let Writer::File { file, place } = &self.writer {
             if let Ok(there) = fs::metadata(place) {
                 file.file.set_permissions(there.permissions()).map_err(failed)?;
@@ -213,15 +214,16 @@ impl OutputFile {
     }
 }
 
-/// A file that is complete, but not in its place. If it is dropped, it is removed.
+/// A file that is complete, but not in place. If it is dropped, it is removed.
 #[derive(Debug)]
 pub struct CompleteFile(OutputFile);
 
 impl CompleteFile {
-    /// Puts the files in their places. What is likely to fail is done for all of them before the first is put there.
+    /// Puts the files in place. The steps that are likely to fail are done for all of them before the first is put in
+    /// place.
     ///
     /// # Errors
-    /// If one cannot be put in its place.
+    /// If one cannot be put in place.
     pub fn commit(files: impl IntoIterator<Item = Self>) -> Result<()> {
         let named = files.into_iter().filter_map(|Self(OutputFile { path, writer })| match writer {
             Writer::Stream(_) => None,
@@ -237,7 +239,7 @@ impl CompleteFile {
     }
 }
 
-/// Returns where the links from `path` end, at a file or at nothing; or nothing if that belongs to a process, as
+/// Returns where the links from `path` end, at a file or at an unused name; `None` if that belongs to a process, as
 /// `/dev/stdout` does.
 fn target(path: &Path) -> Result<Option<PathBuf>> {
     // `file/` and `none/` name folders.
@@ -259,7 +261,7 @@ fn target(path: &Path) -> Result<Option<PathBuf>> {
     Err(failed(path, FileErrorKind::Links))
 }
 
-/// Checks that what is no file can be written to.
+/// Checks that a path that is not a file can be written to.
 fn special(path: &Path, there: &Metadata) -> Result<()> {
     if there.is_dir() {
         return Err(failed(path, FileErrorKind::Folder));
@@ -291,8 +293,7 @@ fn folder_of(path: &Path) -> &Path {
 fn free_space(folder: &Path) -> Option<u64> {
     use std::os::unix::fs::MetadataExt;
     let system = rustix::fs::statvfs(folder).ok()?;
-    // Some blocks are kept for the superuser, who owns this process where it is one. File systems without blocks count
-    // none.
+    // Some blocks are reserved for the superuser, who may own this process. File systems without blocks report none.
     let superuser = fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
     let blocks = if superuser { system.f_bfree } else { system.f_bavail };
     (system.f_blocks > 0).then(|| blocks.saturating_mul(system.f_frsize))
@@ -316,7 +317,7 @@ fn same_file(left: &Path, right: &Path) -> bool {
     left.is_ok() && left.ok() == right.ok()
 }
 
-/// Says what the system says, and for what is common, what to do; `what` must be written to.
+/// The system's message, or for common errors one that says how to fix them; `what` must be written to.
 fn refusal(why: io::Error, what: &str) -> FileErrorKind {
     let kind = why.kind();
     let message = match kind {

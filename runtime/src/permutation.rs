@@ -1,13 +1,13 @@
-//! Permutations of ranks: who gets this rank's tile, and whose tile it gets.
+//! Permutations of ranks: which rank gets this rank's tile, and whose tile this rank gets.
 
 use crate::{Grid, Region};
 
 impl Grid<'_> {
-    /// Returns the rank to which `image` maps this one, and the rank that it maps here with that rank's
-    /// region, if there is one and its region is not empty.
+    /// Returns the rank to which `image` maps this one, and the rank that `image` maps to this one, with that rank's
+    /// region, if it exists and its region is not empty.
     ///
-    /// `inverse` are the coordinates of the rank that should map here; where they are outside the mesh or
-    /// map elsewhere, as short meshes and empty tiles let happen, there is none.
+    /// `inverse` are the coordinates of the rank that should map to this one; if they are outside of the mesh or map
+    /// elsewhere, as short meshes and empty tiles allow, the latter is `None`.
     #[must_use]
     pub fn permutation<C: AsRef<[i64]>>(
         &self,
@@ -30,7 +30,7 @@ impl Grid<'_> {
     }
 }
 
-/// Returns a count of iterations, none if `count` is negative, as that of a tile beyond the end is.
+/// Returns a count of iterations: 0 if `count` is negative, as for a tile beyond the end.
 #[must_use]
 pub fn count(count: i64) -> usize {
     usize::try_from(count).unwrap_or(0)

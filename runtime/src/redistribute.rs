@@ -1,21 +1,21 @@
 //! Redistribution: from the sharding that an array has to any other, over messages or shared memory.
 //!
-//! A [`Redistribution`] is worked out once and run many times. It moves the elements that a rank needs and
-//! lacks, each once, and nothing else: what a rank has already, it copies. Two transports do the same:
+//! A [`Redistribution`] is worked out once and run many times. It moves the elements that a rank needs and does not have, each once, and
+//! nothing else; elements that the rank has, it copies. Two transports give the same result:
 //!
 //! | transport | how | copies of an element | staging |
 //! | --- | --- | --- | --- |
-//! | [`Messages`](Transport::Messages) | pairs of ranks in turn, or an all-gather | pack, send, unpack, as far as it is scattered | two buffers of the cache's size |
+//! | [`Messages`](Transport::Messages) | pairs of ranks in turn, or an all-gather | pack, send, unpack, where it is scattered | two buffers of the cache's size |
 //! | [`Shared`](Transport::Shared) | each rank writes into the others' outputs | one | none |
 //!
-//! | module | what |
+//! | module | holds |
 //! | --- | --- |
-//! | `group_exchange` | who takes part, and the pieces that they hand to one another |
-//! | `moving` | what is on its way, leg by leg, by messages where it does not go through shared memory |
-//! | `shared` | shared memory |
-//! | `check` | what is refused |
+//! | `group_exchange` | the ranks that take part, and the pieces that they exchange |
+//! | `moving` | an array in transit, leg by leg, by messages unless it moves through shared memory |
+//! | `shared` | transfers through shared memory |
+//! | `check` | checks of arguments |
 //!
-//! Nothing here decides what the shardings should be, and the source is never written.
+//! Nothing here chooses shardings, and the source is never written.
 
 mod check;
 mod group_exchange;
@@ -56,33 +56,33 @@ pub struct Redistribution {
 }
 
 impl Redistribution {
-    /// Works out how to get from `source` to `target` directly, each element by one message or copy, the [way](Way::between)
-    /// that suits elements of 8 bytes; collective over the world.
+    /// Works out how to get from `source` to `target` directly, each element by one message or copy, by the [way](Way::between) that suits
+    /// elements of 8 bytes; collective over the world.
     ///
     /// Partial sums that the target does not keep open are closed on the way, in the order of their coordinates: at all
     /// ranks along their axes, at the one to which the target pins them, or scattered.
     ///
-    /// The ranks that have something for each other become a group (MPI 3.1, section 6.4.2), which the world
-    /// keeps. Takes time in proportion to the number of ranks.
+    /// The ranks that exchange elements become a group (MPI 3.1, section 6.4.2), which the world keeps. Takes time in proportion to the
+    /// number of ranks.
     ///
     /// # Errors
     /// [`RedistributionError`] if the shapes differ, or the partial sums of the source cannot become those of the target, as
-    /// [`Sharding::closed_axes`] says. If a mesh has not as many ranks as the world, the ranks give
-    /// different shardings, or another rank failed.
+    /// [`Sharding::closed_axes`] says. If the number of ranks of a mesh is not the world's, the ranks give different shardings, or another
+    /// rank failed.
     #[track_caller]
     pub fn new(world: &World, source: &Sharding, target: &Sharding) -> Result<Self> {
         let at = Location::caller();
         Self::between(world, source, target, size_of::<u64>()).map_err(|error| error.at(at))
     }
 
-    /// As [`new`](Self::new), the way that suits elements of `element` bytes.
+    /// As [`new`](Self::new), by the way that suits elements of `element` bytes.
     fn between(world: &World, source: &Sharding, target: &Sharding, element: usize) -> Result<Self> {
         check::shardings(world, source, target)?;
         Self::going(world, source, None, target, &Way::between(source, target, element))
     }
 
-    /// As [`new`](Self::new), this way. Where ranks keep part of what they hold of the source, by a sharding by which each owns that part,
-    /// only that is handed out.
+    /// As [`new`](Self::new), by this way. If `kept` is given, each rank sends only the elements that it owns by that sharding, a part of
+    /// those that it holds of the source.
     ///
     /// ```text
     /// two ranks hold a b c d, and keep a b and c d     rank 0: [a b] c d     rank 1: a b [c d]
@@ -90,8 +90,8 @@ impl Redistribution {
     /// ```
     ///
     /// # Errors
-    /// [`RedistributionError`] if the array cannot go this way, a rank does not hold what it is to keep, or one of the three has partial sums
-    /// and a part is kept. As [`new`](Self::new).
+    /// [`RedistributionError`] if the way is invalid for the array, a rank does not hold the elements that it is to keep, or one of the
+    /// three has partial sums and a part is kept. As [`new`](Self::new).
     #[track_caller]
     pub fn by(world: &World, source: &Sharding, kept: Option<&Sharding>, target: &Sharding, way: &Way) -> Result<Self> {
         let at = Location::caller();
@@ -109,7 +109,7 @@ impl Redistribution {
         checked().map_err(|error| error.at(at))
     }
 
-    /// As [`by`](Self::by), where all that it checks holds.
+    /// As [`by`](Self::by), after its checks.
     fn going(world: &World, source: &Sharding, kept: Option<&Sharding>, target: &Sharding, way: &Way) -> Result<Self> {
         let number = world.number_redistribution();
         check::agree(world, number, source, kept, target, way)?;
@@ -117,25 +117,25 @@ impl Redistribution {
         Ok(Self { source: source.clone(), target: target.clone(), transport: world.transport(), moved })
     }
 
-    /// Sets the transport, which is [that of the world](World::transport) otherwise. All ranks must set the same.
+    /// Sets the transport; the default is [that of the world](World::transport). All ranks must set the same.
     #[must_use]
     pub fn with_transport(self, transport: Transport) -> Self {
         Self { transport, ..self }
     }
 
-    /// Returns the sharding of the arrays that it takes.
+    /// Returns the sharding of the input arrays.
     #[must_use]
     pub fn source(&self) -> &Sharding {
         &self.source
     }
 
-    /// Returns the sharding of the arrays that it makes.
+    /// Returns the sharding of the output arrays.
     #[must_use]
     pub fn target(&self) -> &Sharding {
         &self.target
     }
 
-    /// Returns the most bytes that a run holds on any rank besides input and output, for elements of `element_bytes` bytes.
+    /// Returns the maximum bytes that a run holds on any rank besides input and output, for elements of `element_bytes` bytes.
     #[must_use]
     pub fn staging_bytes(&self, element_bytes: usize) -> usize {
         let way = self.moved.way();
@@ -146,11 +146,10 @@ impl Redistribution {
         self.moved.staging_bytes(element_bytes)
     }
 
-    /// Returns an array of zeros that is laid out by the target, where other ranks can write into it if that is possible. Does
-    /// not communicate.
+    /// Returns an array of zeros with the target's sharding, in memory that other ranks can write if possible. Does not communicate.
     ///
     /// # Errors
-    /// If this rank's block does not fit the memory that is free.
+    /// If this rank's block does not fit in free memory.
     #[track_caller]
     pub fn output<T: Element>(&self, world: &World) -> Result<DistArray<T>> {
         let at = Location::caller();
@@ -161,7 +160,7 @@ impl Redistribution {
         Ok(array)
     }
 
-    /// As [`output`](Self::output), with anything in it.
+    /// As [`output`](Self::output), with arbitrary contents.
     pub(crate) fn allocate<T: Element>(&self, world: &World) -> Result<DistArray<T>> {
         world.check_mesh(self.target.mesh())?;
         if self.is_shared() {
@@ -171,18 +170,18 @@ impl Redistribution {
         }
     }
 
-    /// Whether outputs are to be where other ranks can write into them; the same on all ranks.
+    /// Whether outputs are allocated where other ranks can write into them; the same on all ranks.
     fn is_shared(&self) -> bool {
         self.moved.communicates() && self.transport != Transport::Messages
     }
 
-    /// Returns `source` laid out by the target; collective over the world.
+    /// Returns `source` with the target's sharding; collective over the world.
     ///
     /// # Errors
     /// As [`run_into`](Self::run_into).
     ///
     /// # Panics
-    /// If no array is made: a bug in polyshard.
+    /// If the run does not make an array: a bug in polyshard.
     #[track_caller]
     pub fn run<T: Element>(&self, world: &World, source: &DistArray<T>) -> Result<DistArray<T>> {
         let at = Location::caller();
@@ -190,21 +189,20 @@ impl Redistribution {
         Ok(made.expect("it makes what it is not given; this is a bug in polyshard"))
     }
 
-    /// Writes `source` to `target`, laid out by the source and by the target; collective over the world.
+    /// Writes `source`, which has the source's sharding, to `target`, which has the target's; collective over the world.
     ///
-    /// Allocates no tile: what it takes besides the two, the first run makes and later ones find.
+    /// Allocates no tile: the first run allocates all other memory, and later runs reuse it.
     ///
     /// # Errors
-    /// [`RedistributionError`] if an array is not laid out as the redistribution says, or the transport is
-    /// [`Shared`](Transport::Shared) and cannot be used. If the ranks run different redistributions, or another rank
-    /// failed.
+    /// [`RedistributionError`] if an array does not have the redistribution's sharding, or the transport is [`Shared`](Transport::Shared)
+    /// and cannot be used. If the ranks run different redistributions, or another rank failed.
     #[track_caller]
     pub fn run_into<T: Element>(&self, world: &World, source: &DistArray<T>, target: &mut DistArray<T>) -> Result<()> {
         let at = Location::caller();
         T::redistribute(self, world, source, Some(target)).map(drop).map_err(|error| error.at(at))
     }
 
-    /// Writes `source` to the target, or to one that it makes and returns.
+    /// Writes `source` to the target, or to an array that it makes and returns.
     pub(crate) fn run_checked<T: Element>(
         &self,
         world: &World,
@@ -223,8 +221,7 @@ impl Redistribution {
         Ok(None)
     }
 
-    /// Writes the blocks of an array that is laid out as the source says to one as the target says, however their
-    /// shardings are written.
+    /// Writes blocks of an array with the source's layout to an array with the target's, however their shardings are written.
     pub(crate) fn run_blocks<T: Element>(&self, source: &[T], target: &mut DistArray<T>) -> Result<()> {
         let mut moving = Moving::new(&self.moved, self.transport, source, target);
         let at = At { groups: self.moved.groups(), coordinates: &[], counters: &[] };
@@ -237,7 +234,7 @@ impl Redistribution {
 }
 
 impl<T: Element> DistArray<T> {
-    /// Returns the array laid out by `target`, a sharding of the same shape and mesh; collective over the world.
+    /// Returns the array with the sharding `target`, of the same shape and mesh; collective over the world.
     /// Partial sums that the target does not keep open are closed.
     ///
     /// To do the same many times, make one [`Redistribution`].

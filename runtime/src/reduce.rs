@@ -1,9 +1,9 @@
 //! Reductions of slices in place, by steps that are given: made once and run many times.
 //!
-//! Who combines what with whom is data, a [`Procedure`] in ranks of the world, which is proved already: collectives in groups, or
-//! one fixed order, which gives the same bits everywhere. Moves of programs that are by a reduction run here too.
+//! The steps are data, a [`Procedure`] in ranks of the world, which is proved already: collectives in groups, or one fixed order, which
+//! gives the same bits everywhere. Moves of programs by a reduction run here too.
 //!
-//! Nothing here decides which steps are best: that is a planner's. Nothing is sent that the steps do not say.
+//! The planner chooses the best steps, not this module. Only the data of these steps is sent.
 
 mod step;
 
@@ -44,14 +44,14 @@ use step::{CollectiveStep, Staging};
 /// differ by the order in which they are rounded: with unit roundoff `u` and `n` ranks, `g = (n - 1) u / (1 - (n - 1) u)`,
 /// the sums of two procedures differ by at most `2 g (|x_1| + .. + |x_n|)`, their products by at most `2 g |x_1 .. x_n|` unless a
 /// product in between over- or underflows (N. Higham, "Accuracy and Stability of Numerical Algorithms", section 3.1).
-/// [`Procedure::in_order`] combines in one order, and so has the same bits on every machine of one
-/// kind of processor. A NaN is kept by all of them; which bits a sum or a product of several has is not defined.
+/// [`Procedure::in_order`] combines in one order, and so has the same bits on every machine of one kind of processor. A NaN is kept by all
+/// of them; the bits of a sum or a product with several NaNs are not defined.
 ///
-/// **Bytes.** A run receives what the steps say and no more: see [`bytes_received`](Self::bytes_received).
+/// **Bytes.** A run receives the bytes of the steps and no more: see [`bytes_received`](Self::bytes_received).
 pub struct Reduction<T> {
     elements: usize,
     received: usize,
-    /// The steps that this rank takes part in, and that have something to do.
+    /// The steps that this rank takes part in and that move data.
     steps: Vec<CollectiveStep>,
     staging: RefCell<Staging<T>>,
 }
@@ -63,8 +63,8 @@ impl<T: Element> Reduction<T> {
     /// reductions with equal groups.
     ///
     /// # Errors
-    /// [`ReductionRunError`] if it is for another number of ranks or memory does not hold that many elements: both are said
-    /// before any communication. If the ranks give different reductions, or another rank failed.
+    /// [`ReductionRunError`] if it is for another number of ranks or memory cannot hold that many elements: both are detected before any
+    /// communication. If the ranks give different reductions, or another rank failed.
     pub fn new(world: &World, procedure: &Procedure, elements: usize) -> Result<Self> {
         T::reduction(world, procedure, elements)
     }
@@ -81,10 +81,10 @@ impl<T: Element> Reduction<T> {
         Self::agreed(world, procedure, elements)
     }
 
-    /// As [`new`](Self::new), of the blocks of arrays from one sharding to another: blocks may be shorter in some groups.
+    /// As [`new`](Self::new), for the blocks of arrays from one sharding to another: blocks may be shorter in some groups.
     ///
     /// # Errors
-    /// As [`new`](Self::new), and [`ReductionRunError::Groups`] if the target is not the source but for the axes that the
+    /// As [`new`](Self::new), and [`ReductionRunError::Groups`] if the target differs from the source in more than the axes that the
     /// procedure closes.
     pub fn between(world: &World, source: &Sharding, target: &Sharding, procedure: &Procedure) -> Result<Self> {
         T::reduction_between(world, source, target, procedure)
@@ -122,12 +122,12 @@ impl<T: Element> Reduction<T> {
         Ok(Self { elements, received, steps, staging })
     }
 
-    /// Reduces `data` in place with those of the ranks of this one's group; collective over these.
+    /// Reduces `data` in place with the data of the other ranks of this one's group; collective over the group.
     ///
-    /// Allocates nothing: all that it needs besides `data` was made with the reduction. The communicator may.
+    /// Allocates nothing: all other memory was allocated with the reduction. The communicator may.
     ///
     /// # Errors
-    /// [`ReductionRunError::Length`] if `data` has not as many elements as the reduction. If another rank failed.
+    /// [`ReductionRunError::Length`] if `data` does not have the reduction's number of elements. If another rank failed.
     pub fn run(&self, data: &mut [T], op: ReduceOp) -> Result<()> {
         let (given, elements) = (data.len(), self.elements);
         if given != elements {
@@ -136,10 +136,10 @@ impl<T: Element> Reduction<T> {
         T::reduce(self, data, op)
     }
 
-    /// As [`run`](Self::run), of data that may be shorter in some groups: a tile.
+    /// As [`run`](Self::run), for data that may be shorter in some groups, such as a tile.
     ///
     /// # Panics
-    /// If they are longer.
+    /// If it is longer: a bug in polyshard.
     pub(crate) fn run_steps(&self, data: &mut [T], op: ReduceOp) -> Result<()> {
         let (given, elements) = (data.len(), self.elements);
         assert!(given <= elements, "{given} elements for a reduction of {elements}: this is a bug in polyshard");
@@ -154,8 +154,8 @@ impl<T: Element> Reduction<T> {
     }
 
     /// Returns the bytes that this rank receives in one run, as communicators count them
-    /// ([`Communicator::bytes_received`](crate::comm::Communicator::bytes_received)): those of the elements that
-    /// [`Procedure::received`] says.
+    /// ([`Communicator::bytes_received`](crate::comm::Communicator::bytes_received)): those of the elements that [`Procedure::received`]
+    /// returns.
     #[must_use]
     pub fn bytes_received(&self) -> usize {
         self.received * size_of::<T>()
@@ -174,13 +174,13 @@ impl<T> fmt::Debug for Reduction<T> {
     }
 }
 
-/// Whether a reduction in these groups closes what the target does not keep open, and all else stays where it is.
+/// Whether a reduction in these groups closes exactly the sums that the target does not keep open, and moves nothing else.
 fn closes(source: &Sharding, target: &Sharding, procedure: &Procedure) -> bool {
     let Ok(axes) = source.closed_axes(target) else { return false };
     procedure.is_along(source.mesh(), &axes) && source.closed_along(&axes) == *target
 }
 
-/// Refuses a reduction for other ranks, and arrays that no memory can hold.
+/// Returns an error for a reduction of another number of ranks, and for arrays that no memory can hold.
 fn check<T: Element>(world: &World, procedure: &Procedure, elements: usize) -> Result<()> {
     let (ranks, size) = (procedure.ranks(), world.size());
     if ranks != size {

@@ -1,7 +1,8 @@
 //! The sequential meaning of a kernel: every statement instance in turn, on whole arrays.
 //!
-//! Shares nothing with the back ends but the kernel, so that it can judge them. Instances are taken in rows along one
-//! index, chosen so that the terms of each element of the output keep their order; those of products, in blocks of rows.
+//! Shares nothing with the back ends except the kernel, so that it can judge them. Instances are taken in rows along
+//! one index, chosen so that the terms of each element of the output keep their order; those of products, in blocks of
+//! rows.
 
 mod blocked;
 mod row;
@@ -15,7 +16,7 @@ use row::{Arrays, Offsets, Row};
 /// The instances that are computed together.
 const ROW: usize = 1024;
 
-/// Evaluates `kernel` on whole inputs, given in its order; `into` is what the output holds before.
+/// Evaluates `kernel` on whole inputs, given in its order; `into` is the output's previous contents.
 ///
 /// Without `into` the output starts from the identity of the kernel's operation, zeros for `=` and `+=`; with it, `=`
 /// overwrites the elements at the statement's index and no others. The terms of an element are added in the order of
@@ -32,7 +33,7 @@ const ROW: usize = 1024;
 /// ```
 ///
 /// # Errors
-/// [`RunError`] if an array has another shape than its tensor, or there are not as many as the kernel takes.
+/// [`RunError`] if an array has another shape than its tensor, or their number is not the kernel's.
 pub fn reference<T: Element>(kernel: &Kernel, inputs: &[&ArrayD<T>], into: Option<ArrayD<T>>) -> Result<ArrayD<T>> {
     T::reference(kernel, inputs, into)
 }
@@ -70,7 +71,7 @@ pub(crate) fn evaluate<T: Element>(
     let extents = kernel.vars().iter().enumerate().map(|(nth, var)| if nth == along { 1 } else { var.extent });
     let extent = kernel.vars().get(along).map_or(1, |var| var.extent);
     for mut at in points(extents.collect()) {
-        // The statement as it was written, whose indices run over their own ranges.
+        // The original statement, whose indices run over their own ranges.
         for (value, var) in at.iter_mut().zip(kernel.vars()) {
             *value += var.start;
         }
@@ -81,7 +82,7 @@ pub(crate) fn evaluate<T: Element>(
             }
             let values = row.evaluate(kernel.written_value(), &arrays);
             let offsets = row.offsets(kernel.written_target(), kernel, shape);
-            // A function per operation, so that there is no choice in the loop.
+            // A call per operation, so that the loop does not branch.
             match kernel.assign() {
                 Assign::Set | Assign::Add => combine(&mut output, offsets, &values, T::add),
                 Assign::Mul => combine(&mut output, offsets, &values, T::multiply),
@@ -93,9 +94,9 @@ pub(crate) fn evaluate<T: Element>(
     Ok(output)
 }
 
-/// Has each element that the kernel writes hold what it does before the first term.
+/// Sets each element that the kernel writes to its value before the first term.
 pub(crate) fn restart<T: Element>(kernel: &Kernel, output: &mut ArrayD<T>) {
-    // Contracted indices do not say where is written: with no value of theirs, the sum is empty.
+    // Contracted indices do not determine which elements are written: if one has no values, the sum is empty.
     let target = |var: &IndexVar| kernel.target().index.iter().any(|index| index.coefficient(var.name) != 0);
     let extents = kernel.vars().iter().map(|var| if target(var) { var.extent } else { 1 });
     let elements = output.as_slice_mut().expect("it is made in row-major order");
@@ -124,10 +125,10 @@ fn combine<T: Element>(output: &mut ArrayD<T>, offsets: Offsets, values: &[T], b
     }
 }
 
-/// The index along which rows run: one that alone makes up a dimension of the target, so that the instances of a row
-/// write different elements, and those that write one element keep their order; else the last.
+/// The index along which rows run: one that makes up a dimension of the target alone, so that the instances of a row
+/// write different elements, and those that write the same element keep their order; else the last.
 ///
-/// The last dimension is consecutive in memory, which matters more than a longer row if its own are long enough.
+/// The last dimension is contiguous in memory, which matters more than a longer row if its own are long enough.
 fn row_index(kernel: &Kernel) -> usize {
     let alone = |index: &Affine| match &index.terms[..] {
         &[(name, _)] => kernel.vars().iter().position(|var| var.name == name && index.period().is_none()),
@@ -169,7 +170,7 @@ mod tests {
         let found = reference(&kernel, &[&inputs[0], &inputs[1]], Some(before.clone())).expect("shapes fit");
         let found = found.into_dimensionality::<Ix2>().expect("a matrix");
         for ((i, j), found) in found.indexed_iter() {
-            // Sums of this order have these bits.
+            // Sums in this order have these bits.
             let expected = (0..k).fold(before[[i, j]], |sum, p| sum + term([i, j, p]));
             assert_eq!(found.to_bits(), expected.to_bits(), "element [{i}, {j}]");
         }
@@ -181,7 +182,7 @@ mod tests {
         let [m, n, k] = [3, 517, 131];
         let (a, b) = (random(1, [m, k]), random(2, [k, n]));
         check(example::matmul(m, n, k), [&a, &b], |[i, j, p]| a[[i, p]] * b[[p, j]], [m, n, k]);
-        // Backwards, twice as far, and with the factors the other way around.
+        // Backwards, by steps of two, and with the factors swapped.
         let (a, b) = (random(1, [2 * m, k]), random(2, [k, n]));
         let mut spec = example::matmul(m, n, k);
         spec.inputs[0].1 = vec![2 * m as i128, k as i128];

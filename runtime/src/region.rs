@@ -1,14 +1,14 @@
 //! Regions: boxes of global indices.
 //!
-//! What a transfer moves and what a tile holds is a region, half-open along each dimension, or of blocks at equal
-//! distances. A region says nothing of who owns it or where it is stored.
+//! Transfers move regions, and tiles hold them. A region is half-open along each dimension, or has blocks at equal distances. It does not
+//! state which rank owns it or where it is stored.
 
 use polyshard_layout::Along;
 use smallvec::{SmallVec, smallvec};
 use std::fmt;
 use std::ops::Range;
 
-/// What a region has per dimension: of arrays of four dimensions and fewer, it takes no memory of its own.
+/// The data of a region per dimension; up to four dimensions need no allocation.
 type PerDim<T> = SmallVec<[T; 4]>;
 
 /// A box of global indices: one half-open range per dimension.
@@ -36,8 +36,8 @@ impl Region {
         Self { dims: ranges.into_iter().map(Along::new).collect(), nothing: false }
     }
 
-    /// Returns the region in which index `i` of dimension `dim` means the element `i mod period`, so that its range
-    /// may begin below 0 and go on beyond the end, round and round.
+    /// Returns the region in which index `i` of dimension `dim` refers to the element `i mod period`, so that its range may begin below 0
+    /// and exceed the end, any number of times.
     ///
     /// ```
     /// use polyshard::runtime::Region;
@@ -59,8 +59,8 @@ impl Region {
         self
     }
 
-    /// Returns the region that has, of dimension `dim`, the first `size` of every `step` indices of its range: what a rank
-    /// has of a loop that is distributed block-cyclically. None if `size` is not positive.
+    /// Returns the region with, along dimension `dim`, the first `size` of every `step` indices of its range: a rank's part of a loop that
+    /// is distributed block-cyclically. It is empty if `size` is not positive.
     ///
     /// ```
     /// use polyshard::runtime::Region;
@@ -99,13 +99,13 @@ impl Region {
         self.dims.len()
     }
 
-    /// Returns the range of dimension `dim`, which holds the gaps between [blocks](Self::blocks) too.
+    /// Returns the range of dimension `dim`, which includes the gaps between [blocks](Self::blocks).
     #[must_use]
     pub fn range(&self, dim: usize) -> Range<i64> {
         self.dims[dim].range()
     }
 
-    /// Returns where the indices of dimension `dim` start again from 0, if they do.
+    /// Returns the period after which the indices of dimension `dim` start again from 0, if they do.
     #[must_use]
     pub fn period(&self, dim: usize) -> Option<i64> {
         self.dims[dim].period()
@@ -127,12 +127,12 @@ impl Region {
         self.dims[dim].runs()
     }
 
-    /// Whether it goes beyond an end of its array, to begin again at the other.
+    /// Whether it exceeds an end of its array, and continues at the other end.
     pub(crate) fn wraps(&self) -> bool {
         !self.is_empty() && self.dims.iter().any(Along::wraps)
     }
 
-    /// The number of different elements, which is less than [`len`](Self::len) where it goes round more than once.
+    /// The number of distinct elements, which is less than [`len`](Self::len) if it wraps around more than once.
     pub(crate) fn distinct(&self) -> usize {
         if self.nothing { 0 } else { self.dims.iter().map(|along| along.distinct() as usize).product() }
     }
@@ -143,7 +143,7 @@ impl Region {
         self.origin().to_vec()
     }
 
-    /// The same, which needs no memory of its own.
+    /// The same, without an allocation for a few dimensions.
     pub(crate) fn origin(&self) -> Strides {
         self.dims.iter().map(|along| along.range().start).collect()
     }
@@ -164,7 +164,7 @@ impl Region {
         self.dims[dim].count() as usize
     }
 
-    /// Returns the number of elements; `usize::MAX` if there are more, which no memory holds.
+    /// Returns the number of elements; `usize::MAX` if there are more, which fit in no memory.
     #[must_use]
     pub fn len(&self) -> usize {
         if self.nothing { 0 } else { (0..self.ndim()).map(|dim| self.length(dim)).fold(1, usize::saturating_mul) }
@@ -195,10 +195,10 @@ impl fmt::Display for Region {
     }
 }
 
-/// One number per dimension, or per loop of a leaf; a few need no memory of their own.
+/// One number per dimension, or per loop of a leaf; a few need no allocation.
 pub(crate) type Strides = SmallVec<[i64; 6]>;
 
-/// Returns the [`row_major`] strides, as they are added to indices that may be negative.
+/// Returns the [`row_major`] strides as signed numbers, for indices that may be negative.
 pub(crate) fn strides(shape: &[usize]) -> Strides {
     row_major(shape).into_iter().map(|stride| stride as i64).collect()
 }

@@ -1,11 +1,11 @@
-//! Memory for arrays that a program makes on its way, used again and again.
+//! Memory for intermediate arrays of a program, reused in each run.
 
 use crate::block::Block;
 use crate::{DistArray, Element, Result, World};
 use polyshard_layout::Sharding;
 use polyshard_program::Number;
 
-/// Memory for arrays that are not there at one time, or that go from round to round of a program.
+/// Memory for arrays that do not exist at the same time, or that are carried from round to round of a program.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -23,19 +23,19 @@ use polyshard_program::Number;
 /// # Ok::<(), polyshard::Error>(())
 /// ```
 pub struct Room<T: Element> {
-    /// Where no array is.
+    /// The blocks that hold no array.
     blocks: Vec<Block<T>>,
     most: usize,
 }
 
 impl<T: Element> Room<T> {
-    /// Returns room that keeps the memory of at most `most` arrays while they are not there.
+    /// Returns room that keeps the memory of at most `most` arrays while they do not exist.
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self { blocks: Vec::with_capacity(most), most }
     }
 
-    /// Makes memory for `count` arrays of at most `len` elements on this rank.
+    /// Allocates memory for `count` arrays of at most `len` elements on this rank.
     pub(crate) fn reserve(&mut self, world: &World, count: usize, len: usize) -> Result<()> {
         for _ in 0..count {
             self.blocks.push(block(world, len)?);
@@ -43,13 +43,13 @@ impl<T: Element> Room<T> {
         Ok(())
     }
 
-    /// Returns an array, filled with an element, or with anything in it. Does not communicate.
+    /// Returns an array, filled with an element, or with arbitrary contents. Does not communicate.
     ///
     /// # Errors
-    /// If there is no memory left here and none can be had, or the sharding's mesh has not as many ranks as the world.
+    /// If the room has no memory left and none can be allocated, or the number of ranks of the sharding's mesh is not the world's.
     pub fn array(&mut self, world: &World, sharding: &Sharding, filled: Option<T>) -> Result<DistArray<T>> {
         let len = sharding.local_len(&sharding.mesh().coordinates(world.rank()));
-        // What once held a smaller array has no room for this one.
+        // A block of a smaller array has no room for this one.
         let kept = self.blocks.pop().filter(|block| block.room() >= len);
         let block = kept.map_or_else(|| block(world, len), Ok)?;
         let mut array = DistArray::in_block(world, sharding, block)?;
@@ -59,14 +59,14 @@ impl<T: Element> Room<T> {
         Ok(array)
     }
 
-    /// Takes the memory of an array that nothing reads any more.
+    /// Takes back the memory of an array that nothing reads any more.
     pub fn give_back(&mut self, array: DistArray<T>) {
         if self.blocks.len() < self.most {
             self.blocks.push(array.into_block());
         }
     }
 
-    /// Returns the bytes that no array is in.
+    /// Returns the bytes of the blocks that hold no array.
     pub(crate) fn bytes(&self) -> usize {
         self.blocks.iter().map(|block| block.room() * size_of::<T>()).sum()
     }
@@ -77,7 +77,8 @@ fn block<T: Element>(world: &World, len: usize) -> Result<Block<T>> {
 }
 
 impl<T: Element> DistArray<T> {
-    /// Returns whether an array without dimensions, which every rank has, is below a bound; what ends the rounds of a program.
+    /// Returns whether the element of an array without dimensions, which every rank has, is below a bound: the condition that ends the
+    /// rounds of a program.
     ///
     /// # Panics
     /// If this rank has no element of it.

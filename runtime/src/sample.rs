@@ -1,4 +1,4 @@
-//! Meshes, shardings and regions to test with.
+//! Meshes, shardings and regions for tests.
 
 use crate::layout::{AxisExpr, Division, Mesh, Name, Placement, Sharding};
 use crate::leaf::{nest, pointwise};
@@ -37,7 +37,7 @@ pub(crate) fn sharding_pairs() -> impl Strategy<Value = [Sharding; 2]> {
     })
 }
 
-/// The sharding with a kind and a block size per dimension, pinned along axis `pin` if there is one.
+/// The sharding with a kind and a block size per dimension, pinned along axis `pin` if it exists.
 fn sharding(mesh: &Mesh, shape: &[usize], kinds: &[(u8, usize)], pin: usize) -> Option<Sharding> {
     let axes: Vec<Name> = mesh.as_slice().iter().map(|axis| axis.name).collect();
     let last = || AxisExpr::Axis(axes[axes.len() - 1]);
@@ -67,7 +67,7 @@ fn sharding(mesh: &Mesh, shape: &[usize], kinds: &[(u8, usize)], pin: usize) -> 
     Sharding::new(mesh, shape, &placements).ok()
 }
 
-/// A number in `0..bound` that is a function of its arguments, alike on all ranks.
+/// A number in `0..bound` that is a function of its arguments, the same on all ranks.
 pub(crate) fn pick(seed: u64, salt: impl Hash, bound: usize) -> usize {
     let mut hasher = DefaultHasher::new();
     (seed, salt).hash(&mut hasher);
@@ -90,7 +90,7 @@ pub(crate) fn region(seed: u64, salt: impl Hash + Copy, shape: &[usize]) -> Regi
     Region::new(shape.iter().enumerate().map(|(dim, &extent)| range(seed, (salt, dim), 0..extent)))
 }
 
-/// A box that the rank at `coordinates` owns all of.
+/// A box that the rank at `coordinates` owns completely.
 pub(crate) fn owned_region(seed: u64, sharding: &Sharding, coordinates: &[usize]) -> Region {
     let ndim = sharding.shape().len();
     if !sharding.keeps(coordinates) {
@@ -108,7 +108,7 @@ pub(crate) fn owned_region(seed: u64, sharding: &Sharding, coordinates: &[usize]
     Region::new(ranges)
 }
 
-/// A region whose dimensions are of blocks, mostly.
+/// A region with blocks along most dimensions.
 pub(crate) fn blocks(seed: u64, salt: usize, shape: &[usize]) -> Region {
     let region = region(seed, salt, shape);
     let dims = (0..shape.len()).filter(|dim| pick(seed, ("blocks", dim), 4) > 0);
@@ -118,14 +118,14 @@ pub(crate) fn blocks(seed: u64, salt: usize, shape: &[usize]) -> Region {
     })
 }
 
-/// A box whose dimensions wrap, mostly: before the start, beyond the end, several times round, or not at all.
+/// A box that wraps along most dimensions: before the start, beyond the end, several times, or not at all.
 pub(crate) fn around(seed: u64, salt: usize, shape: &[usize]) -> Region {
     let period = |dim: usize| match pick(seed, ("period", dim), 4) {
         0 => None,
         1 => Some(1 + pick(seed, ("shorter", dim), shape[dim])),
         _ => Some(shape[dim]),
     };
-    // A dimension of no elements has nothing to wrap.
+    // An empty dimension cannot wrap.
     let periods: Vec<_> = (0..shape.len()).map(|dim| period(dim).filter(|_| shape[dim] > 0)).collect();
     let ranges = periods.iter().zip(shape).enumerate().map(|(dim, (period, &extent))| match period {
         None => range(seed, (salt, dim), 0..extent),
@@ -150,7 +150,7 @@ pub(crate) fn indices(region: &Region) -> Vec<Vec<usize>> {
     })
 }
 
-/// The element of the tests' arrays at an index: another one everywhere.
+/// The element of the tests' arrays at an index, distinct everywhere.
 pub(crate) fn element(index: &[usize]) -> i32 {
     index.iter().fold(7, |value, &i| value * 16 + i as i32)
 }
@@ -159,7 +159,7 @@ pub(crate) fn array(world: &World, sharding: &Sharding) -> Result<DistArray<i32>
     DistArray::from_fn(world, sharding, element)
 }
 
-/// What a view has at the indices of a region.
+/// The elements of a view at the indices of a region.
 pub(crate) fn contents<T: Element>(view: View<'_, T>, region: &Region) -> Vec<T> {
     let ndim = region.ndim();
     let steps: Vec<Vec<i64>> = (0..ndim).map(|dim| (0..ndim).map(|l| i64::from(l == dim)).collect()).collect();
@@ -170,7 +170,7 @@ pub(crate) fn contents<T: Element>(view: View<'_, T>, region: &Region) -> Vec<T>
         return found;
     }
     if region.has_blocks() {
-        // No leaf walks through several blocks but those that take one index of each.
+        // A leaf can walk through several blocks only by one index of each.
         let none = vec![&[][..]; ndim];
         for (found, index) in found.iter_mut().zip(indices(region)) {
             let index: Vec<_> = index.into_iter().map(|i| i as i64).collect();
@@ -179,7 +179,7 @@ pub(crate) fn contents<T: Element>(view: View<'_, T>, region: &Region) -> Vec<T>
         }
         return found;
     }
-    // As a nest reads it, from one place or from two.
+    // As a nest reads it, in one place or in two.
     let into = StridedMut::along(&mut found, 0, strides(&shape));
     nest(
         &shape,

@@ -1,12 +1,12 @@
-//! Shared inputs: nobody writes the inputs of a program while it runs, so ranks that share memory read one another's shards in place.
+//! Shared inputs: no rank writes the inputs of a program while it runs, so ranks that share memory read each other's shards in place.
 //!
 //! ```text
 //! all publish their shards  |  each reads what it needs, without communication  |  all release them
 //! ```
 //!
-//! Ranks publish handles once per run ([`publish`]), and wait for each other once, at its end. In between nothing is sent within a
-//! node, whatever the pattern is. If a run does not come to its end, a rank cannot know whether others still read its shards: then
-//! their memory is stranded, which is what keeps the others safe (see [`Block`](crate::block::Block)).
+//! Ranks publish handles once per run ([`publish`]), and wait for each other once, at its end. In between nothing is sent within a node,
+//! whatever the pattern. If a run does not reach its end, a rank cannot know whether others still read its shards: then it strands their
+//! memory, which keeps the others safe (see [`Block`](crate::block::Block)).
 #![expect(unsafe_code, reason = "reads the shards of other ranks where they are")]
 
 use crate::comm::{Located, SharedMemory, Stranded};
@@ -44,13 +44,13 @@ use std::ops::Deref;
 pub struct SharedInputs<'a, T> {
     world: &'a World,
     arrays: SmallVec<[&'a DistArray<T>; 4]>,
-    /// None if nothing is published: all that is needed of other ranks comes by messages.
+    /// `None` if nothing is published: then all data of other ranks is received in messages.
     known: Option<&'a mut InputTable>,
-    /// What this rank must not write or give back before all are done.
+    /// The memory that this rank must not write or free before all ranks are done.
     owners: SmallVec<[Stranded; 4]>,
 }
 
-/// What is known of the inputs of a run, for the next: where other ranks had them is not looked up again.
+/// Cached locations of the inputs of a run, for the next one: where other ranks had them is not looked up again.
 #[derive(Default)]
 pub struct InputTable {
     tables: Vec<ShardTable>,
@@ -62,33 +62,33 @@ pub struct InputTable {
     follows: bool,
 }
 
-/// Where the shards of an array are, on all ranks of the world.
+/// The locations of an array's shards, on all ranks of the world.
 #[derive(Default)]
 struct ShardTable {
-    /// The handle of each, and its bytes.
+    /// The handle of each shard, and its bytes.
     handles: Vec<(u64, usize)>,
-    /// What has been looked up.
+    /// The shards that have been located.
     located: RefCell<Vec<Option<Located>>>,
-    /// Whether this rank sees all shards, and all others do.
+    /// Whether all ranks see all shards.
     is_everywhere: bool,
 }
 
-/// An array whose shards this rank reads where they are, as far as it sees them.
+/// An array whose shards this rank reads in place, as far as it sees them.
 ///
-/// It is made of [`SharedInputs`] while a program runs, or of an array alone: then other shards come by messages.
+/// It is made from [`SharedInputs`] while a program runs, or from an array alone: then other shards are received in messages.
 pub struct Shards<'a, T> {
     array: &'a DistArray<T>,
     table: Option<(&'a World, &'a ShardTable)>,
 }
 
 impl<'a, T: Element> SharedInputs<'a, T> {
-    /// Publishes `arrays` for the ranks that share memory with this one; collective over the world.
+    /// Publishes `arrays` to the ranks that share memory with this one; collective over the world.
     ///
-    /// Nothing is published if no ranks share memory, or [messages are asked for](World::set_transport). The table is that of
-    /// runs before on arrays that are laid out as these, or a new one.
+    /// Nothing is published if no ranks share memory, or [messages are requested](World::set_transport). The table is that of earlier runs
+    /// on arrays with the same shardings, or a new one.
     ///
     /// # Errors
-    /// If the ranks publish different inputs, which all of them are told, or another rank failed.
+    /// If the ranks publish different inputs, which is an error on all of them, or another rank failed.
     pub fn new<const N: usize>(
         world: &'a World,
         arrays: [&'a DistArray<T>; N],
@@ -102,10 +102,10 @@ impl<'a, T: Element> SharedInputs<'a, T> {
         Self { world, arrays: arrays.iter().copied().collect(), known: None, owners: SmallVec::new() }
     }
 
-    /// As [`new`](Self::new), by this transport.
+    /// As [`new`](Self::new), with this transport.
     ///
     /// # Errors
-    /// [`RunError::NotShared`] if all is to be [shared](Transport::Shared), and an array is not.
+    /// [`RunError::NotShared`] if the transport is [`Shared`](Transport::Shared), and an array is not seen by all ranks.
     pub(crate) fn publish(
         world: &'a World,
         arrays: &[&'a DistArray<T>],
@@ -140,7 +140,7 @@ impl<'a, T: Element> SharedInputs<'a, T> {
         }
     }
 
-    /// Publishes this rank's blocks, and learns where those of the others are.
+    /// Publishes this rank's blocks, and gets the handles of the others'.
     fn exchange(&self, known: &mut InputTable, memory: &dyn SharedMemory) -> Result<()> {
         known.tables.resize_with(self.arrays.len(), ShardTable::default);
         let round = known.round::<T>(&self.arrays);
@@ -162,7 +162,7 @@ impl<'a, T: Element> SharedInputs<'a, T> {
     /// Returns the arrays, in the order in which they were given.
     ///
     /// # Panics
-    /// If they are not `N`.
+    /// If their number is not `N`.
     #[track_caller]
     #[must_use]
     pub fn shards<const N: usize>(&self) -> [Shards<'_, T>; N] {
@@ -176,7 +176,7 @@ impl<'a, T: Element> SharedInputs<'a, T> {
         Shards { array: self.arrays[nth], table }
     }
 
-    /// Waits until all ranks are done, which may then write and drop their arrays; collective over the world.
+    /// Waits until all ranks are done; they may then write and drop their arrays. Collective over the world.
     ///
     /// # Errors
     /// If another rank failed.
@@ -198,11 +198,11 @@ impl<T> Drop for SharedInputs<'_, T> {
     }
 }
 
-/// Minimum bytes of all inputs of a run together that processes read in place without being asked to: where each has a core, and
-/// where they wait for one another's cores.
+/// Minimum total bytes of the inputs of a run that processes read in place without being asked to: if each has a core, and if they share
+/// cores.
 ///
-/// To publish the inputs and to wait at the end takes two meetings, whatever their length: 3 us with a core each; asleep, 60 to
-/// 80 us. Medians of `scripts/bench nests` on 2 cores, in microseconds, in place and by messages:
+/// Publishing the inputs and waiting at the end takes two rendezvous, whatever the length: 3 us with a core each; asleep, 60 to 80 us.
+/// Medians of `scripts/bench nests` on 2 cores, in microseconds, in place and by messages:
 ///
 /// ```text
 /// bytes on all ranks   all-gather, 2 ranks   4 ranks         4 broadcasts, 2 ranks   4 ranks
@@ -221,12 +221,12 @@ fn bytes_of_all<T>(arrays: &[&DistArray<T>]) -> usize {
 }
 
 impl InputTable {
-    /// Returns what is known before the first run of `program`, which is the same on all ranks.
+    /// Returns the table before the first run of `program`, which is the same on all ranks.
     pub(crate) fn of(program: &(impl Hash + ?Sized)) -> Self {
         Self { program: Some(fingerprint(program)), ..Self::default() }
     }
 
-    /// Has the next run publish its inputs, whatever they are.
+    /// Makes the next run publish its inputs, whatever their size.
     pub(crate) fn publish_next(&mut self) {
         self.follows = true;
     }
@@ -236,7 +236,7 @@ impl InputTable {
         self.is_published
     }
 
-    /// What the ranks publish alike.
+    /// The round that all ranks publish, with equal contents.
     fn round<T: Element>(&mut self, arrays: &[&DistArray<T>]) -> Round {
         let shardings = || fingerprint(&arrays.iter().map(|array| array.sharding()).collect::<SmallVec<[_; 4]>>()[..]);
         Round { purpose: Purpose::Inputs, dtype: T::DTYPE, program: *self.program.get_or_insert_with(shardings) }
@@ -244,7 +244,7 @@ impl InputTable {
 }
 
 impl ShardTable {
-    /// Takes over what the ranks have published, and forgets where those shards were that are no longer there.
+    /// Stores the handles that the ranks have published, and forgets the locations of shards that have moved.
     fn update(&mut self, published: impl Iterator<Item = (u64, usize)>, memory: &dyn SharedMemory) {
         let located = self.located.get_mut();
         self.is_everywhere = true;
@@ -299,7 +299,7 @@ impl<'a, T: Element> Shards<'a, T> {
         self.table.is_some()
     }
 
-    /// Returns whether this rank sees the shard of the world's rank `rank`; that one then knows that it does.
+    /// Returns whether this rank sees the shard of the world's rank `rank`; the owner then knows that it does.
     pub(crate) fn sees(self, rank: usize) -> bool {
         self.table.is_some_and(|(world, table)| {
             table.handles[rank].0 != HIDDEN && world.memory().is_ok_and(|memory| memory.reaches(rank))
@@ -313,17 +313,17 @@ impl<'a, T: Element> Shards<'a, T> {
         })
     }
 
-    /// Counts what this rank has read in place of others' shards as what it would have received.
+    /// Counts elements that this rank has read in place in others' shards as received.
     pub(crate) fn count(self, elements: usize) {
         if let Some((world, _)) = self.table {
             world.comm().count_in_place(elements * size_of::<T>());
         }
     }
 
-    /// Returns the block of the world's rank `rank`, where that has it.
+    /// Returns the block of the world's rank `rank`, in place.
     ///
     /// # Errors
-    /// If the system does not let this rank see it.
+    /// If the operating system denies this rank access to it.
     ///
     /// # Panics
     /// If this rank does not [see](Self::sees) it: a bug in polyshard.
@@ -349,15 +349,15 @@ impl<'a, T: Element> Shards<'a, T> {
             located[rank] = Some(world.memory()?.locate(rank, handle, bytes).map_err(failed)?);
         }
         let found = located[rank].as_ref().expect("it was looked up");
-        // SAFETY: the shard was there when its owner published the handle, and is until all ranks have come to the end of the run, or
-        // for ever if one does not: the owner strands its memory then. Until that nobody writes to it, as the owner has borrowed the
-        // array. The table keeps what is mapped as long as it is borrowed. It has `bytes` bytes, as its owner has published, of
-        // `T`, which is the type that all ranks have published, and for which blocks are aligned.
+        // SAFETY: the shard existed when its owner published the handle, and does until all ranks have reached the end of the run, or for
+        // ever if one does not: the owner strands its memory then. Until then no rank writes to it, as the owner has borrowed the array.
+        // The table keeps mappings as long as it is borrowed. The shard has `bytes` bytes, as its owner has published, of `T`, which is the
+        // type that all ranks have published, and for which blocks are aligned.
         Ok(unsafe { std::slice::from_raw_parts(found.address.cast_const().cast(), bytes / size_of::<T>()) })
     }
 }
 
-/// The bytes of the block that a rank has by this sharding.
+/// The bytes of a rank's block by this sharding.
 fn bytes_of<T>(sharding: &Sharding, rank: usize) -> usize {
     sharding.local_len(&sharding.mesh().coordinates(rank)) * size_of::<T>()
 }
@@ -454,7 +454,7 @@ mod tests {
             SharedInputs::new(world, [&a], &mut InputTable::default())?.release()?;
             a.block_mut()[0] = 4.0;
             assert_eq!(a.block().as_ptr(), address, "it came back");
-            // As when a rank fails on the way.
+            // As if a rank failed during the run.
             drop(SharedInputs::new(world, [&a], &mut InputTable::default())?);
             a.block_mut()[1] = 5.0;
             assert_ne!(a.block().as_ptr(), address, "others may be reading it");

@@ -1,4 +1,4 @@
-//! Shared tiles: partial sums that the members of a group publish for one another, each of which reads the others' in place.
+//! Shared tiles: partial sums that the members of a group publish to each other and read in place.
 #![expect(unsafe_code, reason = "reads the tiles of other ranks where they are")]
 
 use crate::comm::{CHUNK, Header, Located, SharedMemory, combine_in_chunks};
@@ -14,17 +14,17 @@ pub(crate) struct SharedTiles<'a, T: Element> {
     group: &'a Group,
     tile: PublishedBuffer<'a, T>,
     round: Round,
-    /// How often all members have met.
+    /// How often the members have waited for each other.
     waits: usize,
     /// The first element of this member's tile; no slice of it is made while others read it.
     own: *mut T,
-    /// The tiles in the members' order, with what keeps mapped what is mapped.
+    /// The tiles in the members' order, with the mappings that keep them readable.
     places: SmallVec<[Located; 8]>,
     len: usize,
 }
 
-/// Publishes the first `len` elements of `buffer` for the members of the group, which all publish as many; collective over the
-/// group. Returns none, on all members, if one of them cannot see another's.
+/// Publishes the first `len` elements of `buffer` to the members of the group, which all publish the same number; collective over the
+/// group. Returns `None`, on all members, if one of them cannot see another's tile.
 ///
 /// # Errors
 /// If another rank failed.
@@ -35,7 +35,7 @@ pub(crate) fn share_tiles<'a, T: Element>(
 ) -> Result<Option<SharedTiles<'a, T>>> {
     let Some(memory) = group.near() else { return Ok(None) };
     let (own, bytes) = (buffer.as_mut_ptr(), len * size_of::<T>());
-    // From here on others may read it, whatever comes of it.
+    // Others may read it now, whether or not this function succeeds.
     let mut tile = PublishedBuffer { buffer, memory, is_released: false };
     let round = Round { purpose: Purpose::PartialSums, dtype: T::DTYPE, program: len as u32 };
     let rank = |member| group.world_rank(member);
@@ -44,7 +44,7 @@ pub(crate) fn share_tiles<'a, T: Element>(
     let headers =
         group.publisher().publish(&peers, &round, &[Block { address: own.cast_const().cast(), bytes, place }])?;
     if headers.iter().any(|header| published(header, 0).0 == HIDDEN) {
-        // All members see that, and nobody reads.
+        // All members see that, and none reads.
         tile.is_released = true;
         return Ok(None);
     }
@@ -56,7 +56,7 @@ pub(crate) fn share_tiles<'a, T: Element>(
             )));
         }
         if bytes == 0 {
-            // An empty tile lies nowhere.
+            // An empty tile has no address.
             let address = std::ptr::NonNull::<T>::dangling().as_ptr().cast();
             return Ok(Located { address, mapping: None });
         }
@@ -73,21 +73,21 @@ impl<T: Element> SharedTiles<'_, T> {
         self.terms(0..self.len).collect()
     }
 
-    /// What the members have in `range`, in their order; nobody writes there meanwhile.
+    /// The members' elements in `range`, in the members' order; no member writes there meanwhile.
     fn terms(&self, range: Range<usize>) -> impl Iterator<Item = &[T]> {
         assert!(range.end <= self.len, "a part of the tiles leaves them; this is a bug in polyshard");
         self.places.iter().map(move |place| {
             let start = place.address.cast_const().cast::<T>().wrapping_add(range.start);
-            // SAFETY: each member has published where its tile is, of `len` elements of `T`, and gives it back only when all have come
-            // to `release`, or never; `places` keep mapped what is mapped. It is written in `sum` alone, which borrows `self`
-            // mutably here, and there each member writes nowhere but to its own piece of its own tile, which no other member
-            // reads before all have met, and in `gather`, after which no slices are made.
+            // SAFETY: each member has published the address of its tile, of `len` elements of `T`, and takes it back only when all have
+            // reached `release`, or never; `places` keep the mappings alive. It is written in `sum` alone, which borrows `self` mutably
+            // here, and there each member writes only to its own piece of its own tile, which no other member reads before all have waited,
+            // and in `gather`, after which no slices are made.
             unsafe { std::slice::from_raw_parts(start, range.len()) }
         })
     }
 
-    /// Adds up the tiles, in the members' order: the sum of each piece is then in the tile of the member whose piece it is,
-    /// and what else that holds is as before. Pieces of different members do not overlap.
+    /// Adds up the tiles, in the members' order: the sum of each piece is then in the tile of the member whose piece it is, and the rest of
+    /// that tile is unchanged. Pieces of different members do not overlap.
     ///
     /// # Errors
     /// If another rank failed.
@@ -95,15 +95,15 @@ impl<T: Element> SharedTiles<'_, T> {
         let terms = |chunk: Range<usize>| self.terms(piece.start + chunk.start..piece.start + chunk.end);
         combine_in_chunks(op, piece.len(), &mut [T::ZERO; CHUNK], terms, |chunk, sums| {
             let into = self.own.wrapping_add(piece.start + chunk.start);
-            // SAFETY: this is in the piece of this member, which no other reads before all have met, and in its own tile, which is
-            // `len` elements long and borrowed mutably; the terms of the chunk are no longer used.
+            // SAFETY: this is in the piece of this member, which no other reads before all have waited, and in its own tile, which is `len`
+            // elements long and borrowed mutably; the terms of the chunk are no longer used.
             unsafe { std::ptr::copy_nonoverlapping(sums.as_ptr(), into, sums.len()) };
         });
         self.wait()
     }
 
-    /// Copies what the members have in their pieces, which do not overlap, into this member's tile, and waits until all members are
-    /// done with the tiles, as [`release`](Self::release) does.
+    /// Copies the other members' pieces, which do not overlap, into this member's tile, and waits until all members are done with the
+    /// tiles, as [`release`](Self::release) does.
     ///
     /// # Errors
     /// If another rank failed.
@@ -113,15 +113,15 @@ impl<T: Element> SharedTiles<'_, T> {
             assert!(piece.end <= self.len, "a piece of the tiles leaves them; this is a bug in polyshard");
             if member != me {
                 let theirs = place.address.cast_const().cast::<T>().wrapping_add(piece.start);
-                // SAFETY: the other member's tile is there, as in `terms`, and nobody writes to its piece of it: each writes to its own
-                // tile alone, where the others' pieces are. The two tiles are apart, and both have `len` elements.
+                // SAFETY: the other member's tile is at this address, as in `terms`, and no member writes to its piece of it: each writes
+                // to its own tile alone, in the others' pieces. The two tiles are disjoint, and both have `len` elements.
                 unsafe { std::ptr::copy_nonoverlapping(theirs, self.own.wrapping_add(piece.start), piece.len()) };
             }
         }
         self.release()
     }
 
-    /// Waits until all members are done with the tiles, which are their own again.
+    /// Waits until all members are done with the tiles, which are exclusively their own again.
     ///
     /// # Errors
     /// If another rank failed.
@@ -131,7 +131,7 @@ impl<T: Element> SharedTiles<'_, T> {
         Ok(())
     }
 
-    /// Waits until all members are here, and sees what they have written.
+    /// Waits until all members have called this, and sees their writes.
     fn wait(&mut self) -> Result<()> {
         let rank = |member| self.group.world_rank(member);
         let peers = Peers { comm: self.group.comm(), memory: self.tile.memory, rank: &rank, are_all: false };
@@ -140,7 +140,7 @@ impl<T: Element> SharedTiles<'_, T> {
     }
 }
 
-/// A buffer that others may be reading until it is back.
+/// A buffer that others may be reading until it is released.
 struct PublishedBuffer<'a, T: Element> {
     buffer: &'a mut Buffer<T>,
     memory: &'a dyn SharedMemory,

@@ -1,8 +1,8 @@
 //! Running one function on every rank, on MPI processes or on threads.
 //!
-//! The launcher provides the ranks, so one binary runs under `mpirun` and without it. A
-//! failure of one rank ends all of them: threads are told through whatever they wait in, MPI processes are
-//! aborted. No panic hook is installed; panics are caught and reported with their message.
+//! The launcher provides the ranks, so one binary runs under `mpirun` and without it. A failure of one rank ends all of them: threads get
+//! an error from the call in which they wait, MPI processes are aborted. No panic hook is installed; panics are caught and reported with
+//! their message.
 
 mod exit;
 mod threads;
@@ -32,8 +32,8 @@ thread_local! {
 
 /// Runs `f` once per rank, on `ranks` ranks, and returns the results of this process' ranks in rank order.
 ///
-/// If the process was started by an MPI launcher, each process is one rank and gets one result; there must
-/// be `ranks` of them, or one, which runs them as threads. Otherwise the ranks are threads of this process, and all results are returned.
+/// If the process was started by an MPI launcher, each process is one rank and gets one result; there must be `ranks` processes, or only
+/// one, which runs the ranks as threads. Otherwise the ranks are threads of this process, and all results are returned.
 ///
 /// ```
 /// # use polyshard::runtime::{Error, spmd};
@@ -42,8 +42,8 @@ thread_local! {
 /// # Ok::<(), Error>(())
 /// ```
 ///
-/// `E` is the caller's error type: anything that is made from [`Error`] and prints, such as [`Error`] itself
-/// or `Box<dyn std::error::Error>`.
+/// `E` is the caller's error type: any type that can be made from [`Error`] and printed, such as [`Error`] itself or
+/// `Box<dyn std::error::Error>`.
 ///
 /// # Errors
 /// On threads, the first failure of a rank, as `rank 3: message` or `rank 3 panicked: message`, after all
@@ -53,23 +53,23 @@ thread_local! {
 /// `mpi`, or a variable `POLYSHARD_..` in the environment has an invalid value.
 ///
 /// # Aborts
-/// On MPI, any of these failures, or another number of processes than `ranks`, is said once on standard
-/// error, behind `error: `, and ends all processes with exit code 1 (MPI 3.1, section 8.7): this function does not return.
+/// On MPI, any of these failures, or a number of processes other than `ranks`, is printed once on standard error, after `error: `, and ends
+/// all processes with exit code 1 (MPI 3.1, section 8.7): this function does not return.
 ///
 /// # Ranks out of step
-/// Ranks that wait for each other, or for one that has left `f` or its process, get an error on threads. On MPI a rank that
-/// has waited for 10 s has the others asked where they are. If all that it waits for waits itself or has left, the program
-/// ends with exit code 1:
+/// Ranks that wait for each other, or for one that has returned from `f` or whose process has ended, get an error on threads. On MPI a rank
+/// that has waited for 10 s asks the others for their state. If all ranks that it waits for are waiting too or have ended, the program ends
+/// with exit code 1:
 ///
 /// ```text
 /// error: the ranks wait for each other: ranks 0 and 2 wait in barrier; rank 1 waits to receive 8 bytes from rank 0; rank 3
 /// has ended
 /// ```
 ///
-/// For a rank that computes the others wait as long as it takes, and one says where all are, once for each such wait.
-/// `POLYSHARD_WAIT_SECONDS` in the environment sets another time. Ranks ask by datagrams of UDP, within a host by its loopback
-/// interface; where none get through, a rank says where it waits itself, and waits on. Calls cost the same as without.
-/// Different collectives that do meet in MPI are found in [checked programs](spmd_checked) only.
+/// For a rank that computes, the others wait as long as it takes, and one of them prints where all ranks are, once for each such wait.
+/// `POLYSHARD_WAIT_SECONDS` in the environment sets another time. Ranks ask by UDP datagrams, within a host by its loopback interface; if
+/// none get through, a rank prints where it waits itself, and keeps waiting. Calls cost the same as without. Different collectives that
+/// complete in MPI anyway are found in [checked programs](spmd_checked) only.
 pub fn spmd<R, E, F>(ranks: usize, f: F) -> Result<Vec<R>, E>
 where
     R: Send,
@@ -79,11 +79,11 @@ where
     start(ranks, false, f)
 }
 
-/// As [`spmd`](spmd()), and on MPI every call of a communicator is checked: ranks that call different collectives, or
-/// name other roots, counts or scalars of a run, get an error that says what each of them calls, at once. On threads that is so
-/// anyway. Results have the same bits.
+/// As [`spmd`](spmd()), and on MPI every call of a communicator is checked: ranks that call different collectives, or pass different roots,
+/// counts or scalars of a run, get an error that names the call of each of them, immediately. Threads are always checked. Results have the
+/// same bits.
 ///
-/// Checked collectives take several times as long, because the group's first rank hears all others before each. In a
+/// Checked collectives take several times as long, because the group's first rank receives a message from all others before each. In a
 /// program that calls [`spmd`](spmd()), `POLYSHARD_CHECK=1` in the environment of one of the processes does the same.
 ///
 /// ```
@@ -123,7 +123,7 @@ where
     F: Fn(&World) -> Result<R, E> + Sync,
 {
     check_outside()?;
-    // One process that a launcher has started has no other to wait for, and may have threads.
+    // A single process started by a launcher has no other to wait for, and may have threads.
     let is_alone = |launcher: &Launcher| launcher.size == Some(1) && (ranks > 1 || cfg!(not(feature = "mpi")));
     match launcher().filter(|launcher| !is_alone(launcher)) {
         Some(launcher) => on_mpi(&launcher, ranks, checked, f),
@@ -131,9 +131,9 @@ where
     }
 }
 
-/// Returns the number of ranks that an MPI launcher started, if one started this process and says so.
+/// Returns the number of ranks that an MPI launcher started, if one started this process and states it.
 ///
-/// Does not initialise MPI: launchers tell it to the processes that they start in their environment.
+/// Does not initialise MPI: launchers pass it to their processes in the environment.
 ///
 /// ```
 /// assert_eq!(polyshard::launched_ranks(), None); // not under `mpirun`
@@ -143,16 +143,16 @@ pub fn launched_ranks() -> Option<usize> {
     launcher()?.size
 }
 
-/// Returns the rank that this process will have, if an MPI launcher started it and says which.
+/// Returns the rank that this process will have, if an MPI launcher started it and states it.
 ///
-/// Does not initialise MPI: a program that ends before it does can let one process speak for all of them. Under a launcher that says no rank,
-/// each process has to speak for itself.
+/// Does not initialise MPI: a program that ends before MPI starts can let one process print for all of them. Under a launcher that states
+/// no rank, each process has to print for itself.
 #[must_use]
 pub fn launched_rank() -> Option<usize> {
     launcher()?.rank
 }
 
-/// Refuses ranks that would start ranks.
+/// Returns an error if ranks would start ranks.
 pub(crate) fn check_outside() -> Result<()> {
     if IS_RANK.get() { Err(LaunchError::Nested.into()) } else { Ok(()) }
 }
@@ -161,7 +161,7 @@ fn check_ranks(ranks: usize) -> Result<()> {
     if ranks == 0 { Err(LaunchError::NoRanks.into()) } else { Ok(()) }
 }
 
-/// Runs `f` on `ranks` threads, in the world that `world` makes of a thread's communicator, on that thread.
+/// Runs `f` on `ranks` threads, in the world that `world` makes from a thread's communicator, on that thread.
 pub(crate) fn on_threads<R, E, F, W>(ranks: usize, world: W, f: F) -> Result<Vec<R>, E>
 where
     R: Send,
@@ -187,10 +187,10 @@ where
                 }
             }
         }
-        // A rank's panics are caught on its thread, so what is left here is a panic while dropping them.
+        // A rank's panics are caught on its thread, so a panic here is one of dropping them.
         threads.into_iter().map(|thread| thread.join().unwrap_or(None)).collect()
     });
-    // Ranks may make good a disagreement and go on; then it is not a failure of the program.
+    // Ranks may handle a disagreement and continue; then it is not a failure of the program.
     let failure = shared.failure();
     let results: Option<Vec<R>> = results.into_iter().collect();
     match (results, failure) {
@@ -200,7 +200,7 @@ where
     }
 }
 
-/// Runs `f` as one rank, on its thread; no result means that the world has failed.
+/// Runs `f` as one rank, on its thread; `None` means that the world has failed.
 fn run_thread<R, E, F, W>(shared: &Arc<Shared>, rank: usize, world: W, f: F) -> Option<R>
 where
     E: Display,
@@ -214,7 +214,7 @@ where
         set_up(&world).map_err(|error| error.to_string())?;
         f(&world).map_err(|error| error.to_string())
     }));
-    // The first failure counts: a rank that was told of another's adds nothing.
+    // The first failure counts: a rank that failed because of another's adds nothing.
     let result = match result {
         Ok(Ok(result)) => Some(result),
         Ok(Err(message)) => {
@@ -230,7 +230,7 @@ where
     result
 }
 
-/// Sets what the environment says of how ranks communicate and multiply.
+/// Applies the environment's settings of communication and matrix products.
 fn set_up(world: &World) -> Result<()> {
     // Threads are always checked, so there is only a mistake to report.
     checking::settings(true)?;
@@ -269,7 +269,7 @@ where
     let result = catch_unwind(AssertUnwindSafe(|| {
         let world = World::new(Rc::clone(&comm), Backend::Mpi);
         set_up(&world).map_err(|error| error.to_string())?;
-        // Where arrays are not to be shared, it is known before the first of them is made.
+        // Whether arrays are shared is known before the first of them is made.
         world.memory().map_err(|error| error.to_string())?;
         let result = f(&world).map_err(|error| error.to_string());
         // No rank returns before all have succeeded, as on threads.
@@ -286,7 +286,7 @@ where
 #[cfg(feature = "mpi")]
 fn check_processes(launcher: &Launcher, ranks: usize, size: usize) -> Result<()> {
     match launcher.size {
-        // Each process is then a world of its own, and would run the whole program alone.
+        // Each process is then a world by itself, and would run the whole program alone.
         Some(started) if started != size => {
             Err(LaunchError::OtherMpi { launcher: launcher.name, started, size }.into())
         }

@@ -1,37 +1,36 @@
-//! Tiles: what one step of a program reads of a tensor, fetched from the ranks that own it.
+//! Tiles: the regions of tensors that one step of a program reads or writes, fetched from and combined at the ranks that own them.
 //!
-//! A [`Tile`] is fetched by one operation per step, an [`OutTile`] is combined into its owners' shards at the
-//! end of a step. What lies together in a shard is sent from there; what does not is packed once, by whole
-//! rows. Buffers are made once per tile. The caller's arrays are never written, but for outputs.
+//! A [`Tile`] is fetched by one operation per step; an [`OutTile`] is combined into its owners' shards at the end of a step. Data that is
+//! contiguous in a shard is sent from there; other data is packed once, by whole rows. Buffers are allocated once per tile. The caller's
+//! arrays are never written, except outputs.
 //!
-//! | operation | who talks | bytes that a rank sends | bytes staged beside the tile |
+//! | operation | ranks that communicate | bytes that a rank sends | bytes staged beside the tile |
 //! | --- | --- | --- | --- |
-//! | [`hold`](Tile::hold), [`copy`](Tile::copy) | nobody | 0 | 0 |
+//! | [`hold`](Tile::hold), [`copy`](Tile::copy) | none | 0 | 0 |
 //! | [`broadcast`](Tile::broadcast) | a group | the root: the region, as MPI spreads it | 0 |
-//! | [`shift`](Tile::shift) | a group | what it held | a second tile, in turns |
+//! | [`shift`](Tile::shift) | a group | the region that it held | a second tile, alternating |
 //! | [`permute`](Tile::permute) | pairs | one region | the region sent, if scattered in the shard |
-//! | [`broadcast_held`](Tile::broadcast_held) | a group | the root: what its tile holds | 0 |
-//! | [`permute_held`](Tile::permute_held) | pairs | what its tile holds | a second tile, in turns |
+//! | [`broadcast_held`](Tile::broadcast_held) | a group | the root: the region that it holds | 0 |
+//! | [`permute_held`](Tile::permute_held) | pairs | the region that it holds | a second tile, alternating |
 //! | [`all_gather`](Tile::all_gather) | a group | its part, if it has one, to all | the region, if parts interleave |
-//! | [`exchange`](Tile::exchange) | pairs | what others read of its shard | what is scattered on either side |
-//! | [`halo`](Tile::halo) | pairs | the same | the same; what it owns itself is not copied |
+//! | [`exchange`](Tile::exchange) | pairs | the elements of its shard that others read | scattered data on either side |
+//! | [`halo`](Tile::halo) | pairs | the same | the same; its own part is not copied |
 //! | [`begin_broadcast`](Tile::begin_broadcast) and its like | pairs | as the operation, or each part to each member | each message until it arrives |
-//! | [`write_back`](OutTile::write_back) | pairs | its region, to each owner | what it receives |
+//! | [`write_back`](OutTile::write_back) | pairs | its region, to each owner | the data that it receives |
 //! | [`reduce`](OutTile::reduce), [`all_reduce`](OutTile::all_reduce) | a group | as the reduction in rank order | a second tile |
 //! | [`reduce_scatter`](OutTile::reduce_scatter) | a group | the others' parts | a second tile, a third if parts interleave |
-//! | [`shift`](OutTile::shift) of sums | a group | its sums | a second tile, in turns |
+//! | [`shift`](OutTile::shift) of sums | a group | its sums | a second tile, alternating |
 //! | [`begin_reduce`](OutTile::begin_reduce) and its like | pairs | as the operation | each message until it arrives |
 //!
-//! A tile decides nothing: which region, from whom and along which axes is the program's to say. Operations
-//! on a group are called by all of its members, with equal arguments up to their own coordinates; empty
-//! regions are legal, and cost nothing.
+//! A tile decides nothing: the program states which region to fetch, from which rank and along which axes. All members of a group call its
+//! operations, with equal arguments up to their own coordinates; empty regions are legal, and cost nothing.
 //!
 //! | module | holds |
 //! | --- | --- |
 //! | `fetch`, `collective`, `exchange`, `shift` | tiles that are read in place and fetched |
 //! | `out`, `sums`, `terms`, `written` | output tiles |
-//! | `ahead`, `leaving`, `pending`, `under_way` | what is in flight to and from tiles |
-//! | `kept`, `time_steps`, `sequence`, `stages` | what is reused, and regions worked out before |
+//! | `ahead`, `leaving`, `pending`, `under_way` | transfers in flight to and from tiles |
+//! | `kept`, `time_steps`, `sequence`, `stages` | reused data, and cached routes of regions |
 
 mod ahead;
 mod collective;
@@ -76,31 +75,31 @@ use std::rc::Rc;
 use std::sync::Arc;
 use under_way::Transfers;
 
-/// A buffer for the part of an input tensor that one step reads, out of one array or out of arrays that lie alike.
+/// A buffer for the part of an input tensor that one step reads, from one array or from arrays with the same layout.
 ///
-/// It holds nothing, a region of this rank's own shard or of another's that it sees, which is not copied, or a region in its
-/// buffer or in a message, dense and row-major.
+/// It holds nothing; or a region of this rank's own shard, or of another shard that it can see, in place; or a region in its buffer or in a
+/// message, dense and row-major.
 pub struct Tile<T> {
     held: Held,
     buffer: Buffer<T>,
     relay: Buffer<T>,
     outgoing: Buffer<T>,
     incoming: Buffer<T>,
-    /// Whether the regions of all ranks are the same each time.
+    /// Whether the regions of all ranks are the same on every fetch.
     is_fixed: bool,
-    /// Whether each owner of a part that a group gathers broadcasts it.
+    /// Whether an all-gather is one broadcast per owner of a part.
     in_pieces: bool,
-    /// How what is broadcast ahead gets to the members of its group.
+    /// How a broadcast that begins ahead reaches the members of its group.
     passing: Passing,
-    /// How to get what was exchanged last, and whether all ranks saw all shards then.
+    /// The route of the last exchange, and whether all ranks saw all shards then.
     exchanged: Option<(Region, bool, Rc<Fetch>)>,
-    /// How to get regions that were read in place.
+    /// The routes of regions that were read in place.
     found: Sequence<Rc<Fetch>>,
-    /// How to get no elements.
+    /// The route of an empty region.
     nothing: Rc<Fetch>,
-    /// What is in flight, the region that is read first first.
+    /// The regions in flight; the one that is read first is at the front.
     in_flight: VecDeque<InFlight>,
-    /// The messages of that.
+    /// Their messages.
     transfers: Transfers,
 }
 
@@ -115,9 +114,9 @@ enum Held {
     Nothing,
     Shard(Region),
     Buffer(Region),
-    /// A box of a shard, this rank's or another's, where that has it.
+    /// A box of a shard, this rank's or another's, in place.
     InPlace(Region, InPlace),
-    /// The region in the buffer, but for a box of it, which is where the shard has it.
+    /// The region in the buffer, except a box of it, which is read in the shard.
     Around(Region, Ranges),
     /// The region in a message.
     Message(Region, Arc<Piece>),
@@ -130,12 +129,12 @@ struct InPlace {
     /// The position of its first element in the shard, and its strides there.
     start: usize,
     strides: Strides,
-    /// Its positions in the shard, if it has them all from the first to the last.
+    /// Its positions in the shard, if it is contiguous there.
     together: Option<Range<usize>>,
 }
 
 impl InPlace {
-    /// That of `part`, a box that the rank at `owner` owns.
+    /// The place of `part`, a box that the rank at `owner` owns.
     fn new(rank: usize, part: &Subarray, sharding: &Sharding, owner: &[usize]) -> Self {
         let strides = strides(&sharding.local_shape(owner));
         let (start, together) = (part.start(Place::Block), part.contiguous(Place::Block));
@@ -147,7 +146,7 @@ impl<T: Element> Tile<T> {
     /// Returns an empty tile of the tensor `name` with room for a region of `elements` elements.
     ///
     /// # Errors
-    /// If they do not fit the memory that is free.
+    /// If they do not fit in free memory.
     pub fn new(name: &str, elements: usize) -> Result<Self> {
         Ok(Self {
             held: Held::Nothing,
@@ -166,7 +165,7 @@ impl<T: Element> Tile<T> {
         })
     }
 
-    /// Returns a tile with two such buffers, as [`shift`](Self::shift) needs.
+    /// Returns a tile with two such buffers, for [`shift`](Self::shift).
     ///
     /// # Errors
     /// As for [`new`](Self::new).
@@ -174,8 +173,8 @@ impl<T: Element> Tile<T> {
         Ok(Self { relay: buffer(name, elements)?, ..Self::new(name, elements)? })
     }
 
-    /// Returns the tile, which from now on is fetched out of one array, and with the same region each time on every rank: what an
-    /// [`exchange`](Self::exchange) or a [`halo`](Self::halo) sends to whom is worked out once.
+    /// Returns the tile, to be fetched from one array only and with the same region each time on every rank: the messages of an
+    /// [`exchange`](Self::exchange) or a [`halo`](Self::halo) are worked out once.
     ///
     /// ```
     /// let tile = polyshard::runtime::Tile::<f32>::new("A", 64)?.fixed();
@@ -186,8 +185,8 @@ impl<T: Element> Tile<T> {
         Self { is_fixed: true, ..self }
     }
 
-    /// Returns the tile, for whose [`all_gather`](Self::all_gather) each owner of a part broadcasts it from now on; else all parts are
-    /// gathered at once. All members of the group must do the same.
+    /// Returns the tile, whose [`all_gather`](Self::all_gather) is one broadcast per owner of a part; without it, all parts are gathered at
+    /// once. All members of the group must do the same.
     ///
     /// ```
     /// let tile = polyshard::runtime::Tile::<f32>::new("A", 64)?.in_pieces();
@@ -201,7 +200,7 @@ impl<T: Element> Tile<T> {
     /// Holds `region`, which is in this rank's own shard, without a copy; the shard is one box of the array. Moves no data.
     ///
     /// # Panics
-    /// If the region goes round the end of its array: a bug in polyshard.
+    /// If the region wraps around the end of its array: a bug in polyshard.
     pub fn hold(&mut self, region: &Region) {
         one_box(region);
         self.held = Held::Shard(region.clone());
@@ -218,10 +217,10 @@ impl<T: Element> Tile<T> {
         self.held = Held::Buffer(region.clone());
     }
 
-    /// Returns what the tile holds, addressed by global index; `source` is the array that it was fetched from.
+    /// Returns the region that the tile holds, addressed by global index; `source` is the array that it was fetched from.
     ///
     /// # Panics
-    /// If it holds what is not one box of a shard: a bug in polyshard.
+    /// If it does not hold one box of a shard: a bug in polyshard.
     #[must_use]
     pub fn view<'a>(&'a self, source: impl Into<Shards<'a, T>>) -> View<'a, T> {
         let shards = source.into();
@@ -232,7 +231,7 @@ impl<T: Element> Tile<T> {
                 let block = block.expect("what is held has been looked up; this is a bug in polyshard");
                 View::at(&block[*start..], region.origin(), strides.clone()).like_tile(region.strides())
             }
-            // The shard has the gaps between blocks too.
+            // The shard includes the gaps between blocks.
             Held::Shard(region) if region.has_blocks() => source.view(),
             Held::Shard(region) if !region.is_empty() => source.view_of(region),
             Held::Buffer(region) if !region.is_empty() => self.buffered(region),
@@ -242,7 +241,7 @@ impl<T: Element> Tile<T> {
         }
     }
 
-    /// The region that is in the buffer.
+    /// The `region` in the buffer.
     fn buffered(&self, region: &Region) -> View<'_, T> {
         dense(&self.buffer[..region.len()], region)
     }
@@ -267,7 +266,7 @@ impl<T: Element> Tile<T> {
 }
 
 impl Held {
-    /// The elements, in order, if they lie together in a shard.
+    /// The elements, in order, if they are contiguous in a shard.
     fn in_shard<'a, T: Element>(&self, source: Shards<'a, T>) -> Result<Option<&'a [T]>> {
         Ok(match self {
             Self::Nothing => Some(&[]),
@@ -287,7 +286,7 @@ impl Held {
         })
     }
 
-    /// The elements, in order: from the shard if they lie together there, else packed into the buffer.
+    /// The elements, in order: from the shard if they are contiguous there, else packed into the buffer.
     fn data<'a, T: Element>(&self, buffer: &'a mut [T], source: Shards<'a, T>) -> Result<&'a [T]> {
         if let Some(data) = self.in_shard(source)? {
             return Ok(data);
@@ -309,7 +308,7 @@ impl Held {
     }
 }
 
-/// A region that is dense and row-major.
+/// A view of a region that is dense and row-major.
 fn dense<'a, T>(data: &'a [T], region: &Region) -> View<'a, T> {
     View::at(data, region.origin(), region.strides()).in_blocks(region)
 }
@@ -324,14 +323,13 @@ fn room<'a, T>(buffer: &'a mut [T], region: &Region) -> &'a mut [T] {
     &mut buffer[..len]
 }
 
-/// What goes round the end of its array is copied, gathered or exchanged: other operations send from shards, or
-/// write elements in one place.
+/// Checks that a region does not wrap around the end of its array. A wrapping region can be copied, gathered or exchanged only: other
+/// operations send from shards, or write each element once.
 fn one_box(region: &Region) {
     assert!(!region.wraps(), "{region} is not one box of its array; this is a bug in polyshard");
 }
 
-/// The rank of the member at these coordinates along the group's axes, which sends or receives `region`; the first if that
-/// is nothing.
+/// The rank of the member at these coordinates along the group's axes, which sends or receives `region`; 0 if `region` is empty.
 fn root(group: &Group, coordinates: &[i64], region: &Region) -> usize {
     if region.is_empty() {
         return 0;

@@ -1,8 +1,8 @@
-//! How ranks get at each other's elements, which programs, redistributions and the environment say.
+//! How ranks access each other's elements, as chosen by programs, redistributions and the environment.
 
 use crate::{LaunchError, Result};
 
-/// How ranks get at each other's elements: those of inputs, or what a redistribution hands out.
+/// How ranks access each other's elements: those of inputs, or those that a redistribution moves.
 ///
 /// ```
 /// use polyshard::runtime::Transport;
@@ -15,26 +15,26 @@ use crate::{LaunchError, Result};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Transport {
-    /// Through shared memory where all ranks of a group share it, the outputs are in it, and it is faster, else by messages: inputs
-    /// of a few KiB go by messages between processes.
+    /// Through shared memory if all ranks of a group share it, the outputs are in it, and it is faster, else by messages: between
+    /// processes, inputs of a few KiB are sent.
     #[default]
     Auto,
     /// By messages, always.
     Messages,
-    /// Through shared memory; an error where that is impossible.
+    /// Through shared memory; an error if that is impossible.
     Shared,
 }
 
 impl Transport {
-    /// The one that the environment asks for, `POLYSHARD_TRANSPORT`.
+    /// The transport that the environment variable `POLYSHARD_TRANSPORT` names.
     ///
     /// # Errors
-    /// [`LaunchError::Transport`] if that is not the name of one.
+    /// [`LaunchError::Transport`] if its value is not a transport's name.
     pub(crate) fn of_environment() -> Result<Self> {
         Self::named(std::env::var_os("POLYSHARD_TRANSPORT").map(|value| value.to_string_lossy().into_owned()))
     }
 
-    /// The one of this name, if there is a name.
+    /// The transport of this name, or the default without a name.
     fn named(name: Option<String>) -> Result<Self> {
         match name.as_deref().map(str::trim) {
             None | Some("" | "auto") => Ok(Self::Auto),

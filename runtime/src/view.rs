@@ -1,7 +1,7 @@
 //! Views: boxes of elements addressed by their global index, and how a leaf walks through them.
 //!
-//! A shard and a tile are addressed alike, so the program that calls a leaf does not care which of the two
-//! holds its operand. A view moves nothing and never owns.
+//! A shard and a tile are addressed in the same way, so the program that calls a leaf does not care which of the two holds its operand. A
+//! view moves nothing and owns nothing.
 
 mod blocks;
 
@@ -15,8 +15,8 @@ use std::ops::Range;
 
 /// A dense or strided box of elements in global index space, read only.
 ///
-/// The element of global index `i` is at `sum over d of (i[d] - origin[d]) * strides[d]` of the data. Where the box is of
-/// blocks along a dimension, gaps between them are not in the data, and `i[d] - origin[d]` does not count them.
+/// The element of global index `i` is at `sum over d of (i[d] - origin[d]) * strides[d]` of the data. If the box has blocks along a
+/// dimension, gaps between them are not in the data, and `i[d] - origin[d]` does not count them.
 #[derive(Clone, Debug)]
 pub struct View<'a, T> {
     data: &'a [T],
@@ -28,7 +28,7 @@ pub struct View<'a, T> {
     tile: Option<TileStrides>,
 }
 
-/// The strides that a box has as a tile, where it lies among others.
+/// The strides of a box as a tile, if it is part of a shard.
 #[derive(Clone, Debug)]
 struct TileStrides(Strides);
 
@@ -42,7 +42,7 @@ impl TileStrides {
 /// A box of indices, one range per dimension.
 pub(crate) type Ranges = SmallVec<[Range<i64>; 4]>;
 
-/// A box of a view whose elements are read from elsewhere, where they are one dense or strided box.
+/// A box of a view whose elements are read in another place, where they are one dense or strided box.
 #[derive(Clone, Debug)]
 struct Interior<'a, T> {
     ranges: Ranges,
@@ -51,7 +51,7 @@ struct Interior<'a, T> {
     strides: Strides,
 }
 
-/// What is read where an index is outside of the array.
+/// The value that is read where an index is outside of the array.
 #[derive(Clone, Debug)]
 struct Outside<T> {
     value: T,
@@ -59,7 +59,7 @@ struct Outside<T> {
     extents: SmallVec<[Option<i64>; 4]>,
 }
 
-/// A [`View`] that is written.
+/// A writable [`View`].
 #[derive(Debug)]
 pub struct ViewMut<'a, T> {
     data: &'a mut [T],
@@ -69,12 +69,12 @@ pub struct ViewMut<'a, T> {
     unset: Option<Unset<T>>,
 }
 
-/// Says of data that its contents are unspecified and need not be read.
+/// Marks data whose contents are unspecified and need not be read.
 #[derive(Clone, Copy, Debug)]
 enum Unset<T> {
-    /// Nothing has been written there yet, and each element counts as this.
+    /// Nothing has been written yet, and each element stands for this value.
     All(T),
-    /// Each element that the leaf touches gets one value from it, and the others stay what they are.
+    /// The leaf gives each element that it accesses one value, and leaves the others unchanged.
     Touched,
 }
 
@@ -84,7 +84,7 @@ impl<T> Unset<T> {
     }
 }
 
-/// An operand of a leaf: where its first iteration reads, and how far one iteration of each loop moves.
+/// An operand of a leaf: the position that its first iteration reads, and the stride of each loop.
 ///
 /// Without strides it is one element, the same for all iterations.
 #[derive(Clone, Debug)]
@@ -95,15 +95,15 @@ pub struct Strided<'a, T> {
     pub(crate) runs: Vec<Run>,
     pub(crate) interior: Option<StridedInterior<'a, T>>,
     pub(crate) outside: Option<StridedOutside<T>>,
-    /// The strides that it would have as a tile, where these are others. Leaves take terms in the order that suits them, so that sums
-    /// are the same wherever an operand is read.
+    /// The strides that it would have as a tile, if they differ. Leaves take terms in the order that suits these, so that sums are the same
+    /// wherever an operand is read.
     pub(crate) tile: Option<Strides>,
 }
 
-/// The iterations of an operand that read from elsewhere: those whose index is in a box.
+/// The iterations of an operand that read in another place: those whose index is in a box.
 #[derive(Clone, Debug)]
 pub(crate) struct StridedInterior<'a, T> {
-    /// Where they read, as that of an operand.
+    /// The place, as that of an operand.
     pub(crate) data: &'a [T],
     pub(crate) offset: i64,
     pub(crate) strides: Strides,
@@ -111,26 +111,26 @@ pub(crate) struct StridedInterior<'a, T> {
     pub(crate) indices: SmallVec<[Index; 4]>,
 }
 
-/// The iterations of an operand that read no element, but one value.
+/// The iterations of an operand that read a fixed value instead of an element.
 #[derive(Clone, Debug)]
 pub(crate) struct StridedOutside<T> {
     pub(crate) value: T,
-    /// The indices of which one is outside of its range there.
+    /// The indices, at least one of which is outside of its range in these iterations.
     pub(crate) indices: SmallVec<[Index; 4]>,
 }
 
 /// The index of a leaf's operand along one dimension.
 #[derive(Clone, Debug)]
 pub(crate) struct Index {
-    /// That of the first iteration.
+    /// The index in the first iteration.
     pub(crate) base: i64,
-    /// How far one iteration of each loop moves it.
+    /// The step of each loop per iteration.
     pub(crate) steps: Strides,
     /// The indices of the box.
     pub(crate) range: Range<i64>,
 }
 
-/// A [`Strided`] operand that is written.
+/// A writable [`Strided`] operand.
 #[derive(Debug)]
 pub struct StridedMut<'a, T> {
     pub(crate) data: &'a mut [T],
@@ -154,7 +154,7 @@ macro_rules! view {
                 Self::at(data, origin.into(), strides.into())
             }
 
-            /// The same, of numbers that need no memory of their own.
+            /// The same, with numbers that need no allocation.
             #[track_caller]
             pub(crate) fn at(data: $data, origin: Strides, strides: Strides) -> Self {
                 assert!(
@@ -171,8 +171,8 @@ macro_rules! view {
                 Self { blocks: Blocks::of(region), ..self }
             }
 
-            /// Returns the operand whose first iteration touches global index `base`, and where one iteration
-            /// of leaf loop `l` moves the index along dimension `d` by `steps[d][l]`.
+            /// Returns the operand whose first iteration accesses global index `base`, and where one iteration of leaf loop `l` moves the
+            /// index along dimension `d` by `steps[d][l]`.
             ///
             /// # Panics
             /// If `base` or `steps` do not fit the number of dimensions: a bug in polyshard.
@@ -206,7 +206,7 @@ macro_rules! view {
                 Self::along(data, offset, strides.into())
             }
 
-            /// The same, of strides that need no memory of their own.
+            /// The same, with strides that need no allocation.
             pub(crate) fn along(data: $data, offset: i64, strides: Strides) -> Self {
                 Self { data, offset, strides, runs: Vec::new(), $($other: None),+ }
             }
@@ -224,8 +224,8 @@ view!(View, Strided, &'a [T], interior, outside, tile);
 view!(ViewMut, StridedMut, &'a mut [T], unset);
 
 impl<T: Copy> ViewMut<'_, T> {
-    /// Returns the view for a [`nest`](crate::leaf::nest) that touches each element at most once: it overwrites what
-    /// it touches, as if that were the identity of its operation, and does not read it.
+    /// Returns the view for a [`nest`](crate::leaf::nest) that accesses each element at most once: it overwrites the elements that it
+    /// accesses, as if they were the identity of its operation, and does not read them.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -241,7 +241,7 @@ impl<T: Copy> ViewMut<'_, T> {
         Self { unset: Some(Unset::Touched), ..self }
     }
 
-    /// The view of data that count as `value` each, whatever is there.
+    /// The view of data in which each element stands for `value`, whatever its contents.
     pub(crate) fn unset(self, value: T) -> Self {
         Self { unset: Some(Unset::All(value)), ..self }
     }
@@ -253,12 +253,12 @@ impl<T: Copy> StridedMut<'_, T> {
         matches!(self.unset, Some(Unset::All(_)))
     }
 
-    /// Whether elements are to be overwritten, each of those that are touched once.
+    /// Whether elements are overwritten, each of those that are accessed once.
     pub(crate) fn is_overwritten(&self) -> bool {
         matches!(self.unset, Some(Unset::Touched))
     }
 
-    /// Gives each element of the data the value that it counts as, so that it can be read.
+    /// Writes to each element of the data the value that it stands for, so that it can be read.
     #[track_caller]
     pub(crate) fn set(&mut self) {
         match self.unset.take() {
@@ -278,7 +278,7 @@ impl<'a, T> View<'a, T> {
         Self { interior: Some(Interior { ranges, data, origin, strides }), ..self }
     }
 
-    /// The view of a box that lies in a shard, where tiles have these strides.
+    /// The view of a box inside a shard, for which tiles have these strides.
     pub(crate) fn like_tile(self, strides: Strides) -> Self {
         let tile = (strides != self.strides).then_some(TileStrides(strides));
         Self { tile, ..self }
@@ -329,7 +329,7 @@ impl<'a, T> Interior<'a, T> {
 }
 
 impl<'a, T: Copy> Strided<'a, T> {
-    /// Checks that all that is read is in one place.
+    /// Checks that the operand is read in one place.
     #[track_caller]
     pub(crate) fn one_place(&self, name: impl Display) {
         assert!(
@@ -338,8 +338,7 @@ impl<'a, T: Copy> Strided<'a, T> {
         );
     }
 
-    /// The same operand of a leaf of these loops, where an index counts as one that may be outside only if it is in some
-    /// iteration.
+    /// The same operand of a leaf of these loops, where an index is treated as one that may be outside only if it is in some iteration.
     pub(crate) fn of_loops(&self, counts: &[usize]) -> Self {
         let mut operand = self.clone();
         operand.outside = operand.outside.and_then(|mut outside| {
@@ -354,7 +353,7 @@ impl<'a, T: Copy> Strided<'a, T> {
     pub(crate) fn operand_strides(&self, number: usize, counts: &[usize]) -> Strides {
         match &self.outside {
             None => self.checked_strides(number, counts),
-            // What is read is looked up in the data with a check of each row.
+            // Rows are bounds-checked when they are read.
             Some(_) => padded(number, &self.strides, counts),
         }
     }
@@ -368,7 +367,7 @@ impl Index {
     }
 }
 
-/// The least and the greatest offset of loops with these strides and counts, of which one of 0 iterations counts as one of 1.
+/// The minimum and maximum offset of loops with these strides and counts; a loop of 0 iterations counts as one of 1.
 pub(crate) fn ends(start: i64, strides: &[i64], counts: &[usize]) -> (i128, i128) {
     let loops = strides.iter().zip(counts).map(|(&stride, &count)| (stride, count.max(1) as i64));
     ends_of_walk(start.into(), loops)
@@ -389,7 +388,7 @@ fn padded(name: impl Display, strides: &[i64], counts: &[usize]) -> Strides {
 #[track_caller]
 fn checked_strides(name: impl Display + Copy, len: usize, offset: i64, strides: &[i64], counts: &[usize]) -> Strides {
     let strides = padded(name, strides, counts);
-    // A leaf that runs no iteration touches nothing, and its first index may be anywhere.
+    // A leaf without iterations accesses nothing, and its first index may be anywhere.
     if counts.contains(&0) {
         return strides;
     }

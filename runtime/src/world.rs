@@ -1,7 +1,7 @@
 //! The world that a rank of a running program sees, and its groups along mesh axes.
 //!
-//! A group is made the first time it is asked for and then kept, so a program that runs often, or in a
-//! loop, makes each sub-communicator once. Making one is collective; finding one again is not.
+//! A group is made when it is first requested and then kept, so a program that runs often, or in a loop, makes each sub-communicator once.
+//! Making one is collective; looking one up is not.
 
 mod agree;
 mod cache;
@@ -24,7 +24,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::panic::Location;
 use std::rc::Rc;
 
-/// All ranks of a running program, seen from one of them: what [`spmd`](crate::spmd()) hands to each.
+/// All ranks of a running program, seen from one of them: the argument that [`spmd`](crate::spmd()) passes to each.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -43,11 +43,11 @@ pub struct World {
     memory: OnceCell<Rc<dyn SharedMemory>>,
     transport: Rc<Cell<Transport>>,
     poller: Rc<Poller>,
-    /// Redistributions that this rank has made.
+    /// The number of redistributions that this rank has made.
     redistributions: Rc<Cell<u64>>,
-    /// What ranks publish for each other.
+    /// The publisher of all ranks.
     publisher: Publisher,
-    /// How the ranks are numbered, if otherwise than the launcher did.
+    /// The numbering of the ranks, if it differs from the launcher's.
     numbering: Option<Numbering>,
     /// The same ranks under other numbers.
     renumbered: RefCell<Vec<Rc<World>>>,
@@ -79,7 +79,7 @@ impl World {
         self.comm.rank()
     }
 
-    /// Returns whether this is rank 0, which speaks where one should: what all ranks know is then said once.
+    /// Returns whether this is rank 0: print from rank 0 only, and each message appears once.
     ///
     /// ```
     /// # use polyshard::prelude::*;
@@ -108,8 +108,7 @@ impl World {
         &*self.comm
     }
 
-    /// Returns what this rank has received from other ranks, in all groups: how much of it by messages, and how much it has
-    /// read where others have it.
+    /// Returns the amount of data that this rank has received from other ranks, in all groups: by messages, and by reading in place.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -144,8 +143,8 @@ impl World {
 
     /// Returns the bytes that this rank keeps for tiles and messages of the next program, besides those in use.
     ///
-    /// Memory that is new to a process takes the system longer to provide than tiles take to receive, so a rank keeps
-    /// what the tiles of a program gave back. With what is in use it is never more than was in use at one time.
+    /// The system takes longer to provide new memory to a process than tiles take to receive, so a rank keeps the memory that the tiles of
+    /// a program have freed. Together with the memory in use it never exceeds the maximum that was in use.
     ///
     /// ```
     /// # use polyshard::prelude::*;
@@ -164,12 +163,12 @@ impl World {
         memory::kept()
     }
 
-    /// Gives what this rank [keeps](Self::kept_memory) back to the system. Not collective.
+    /// Returns the memory that this rank [keeps](Self::kept_memory) to the system. Not collective.
     pub fn release_memory(&self) {
         memory::release();
     }
 
-    /// Returns what the ranks are.
+    /// Returns the kind of ranks.
     #[must_use]
     pub fn backend(&self) -> Backend {
         self.backend
@@ -189,8 +188,8 @@ impl World {
     /// must make such first calls in the same order.
     ///
     /// # Errors
-    /// [`GroupError`] if the mesh has not as many ranks as the world, said before any communication, or if `axes` names
-    /// an axis twice or one that the mesh does not have; or as [`Communicator::split`] does.
+    /// [`GroupError`] if the number of ranks of the mesh is not the world's, detected before any communication, or if `axes` names an axis
+    /// twice or one that the mesh does not have; or as [`Communicator::split`] does.
     #[track_caller]
     pub fn group(&self, mesh: &Mesh, axes: &[usize]) -> Result<Rc<Group>> {
         let at = Location::caller();
@@ -225,7 +224,7 @@ impl World {
             group.comm = Rc::new(Alone::new(Rc::clone(&self.comm)));
         } else if !(size == self.size() && (0..size).all(|member| group.world_rank(member) == member)) {
             let coordinates: Vec<_> = axes.iter().map(|&axis| group.origin[axis]).collect();
-            // The least member is the same for all members, and no other group has it.
+            // The lowest member is the same for all members, and in no other group.
             group.comm = Rc::from(self.comm.split(group.world_rank(0), group.rank_of(&coordinates))?);
         }
         let memory = self.memory()?;
@@ -245,20 +244,20 @@ impl World {
         Ok(Rc::clone(self.memory.get_or_init(|| memory)))
     }
 
-    /// Returns what all ranks publish for each other.
+    /// Returns the publisher of all ranks.
     pub(crate) fn publisher(&self) -> &Publisher {
         &self.publisher
     }
 
-    /// Returns how ranks of one node get at each other's elements, unless what they run says otherwise.
+    /// Returns how ranks of one node access each other's elements, unless a program or a redistribution sets it.
     #[must_use]
     pub fn transport(&self) -> Transport {
         self.transport.get()
     }
 
-    /// Sets how ranks of one node get at each other's elements: at first where they lie, if the ranks share memory, or as
-    /// `POLYSHARD_TRANSPORT` in the environment says, which is `auto`, `messages` or `shared`. It holds for what is prepared or made afterwards, also under other numbers of the ranks. All ranks must set
-    /// the same.
+    /// Sets how ranks of one node access each other's elements: initially in place, if the ranks share memory, or as `POLYSHARD_TRANSPORT`
+    /// in the environment says, which is `auto`, `messages` or `shared`. It applies to everything that is prepared or made afterwards, also
+    /// under other numbers of the ranks. All ranks must set the same.
     ///
     /// ```
     /// # use polyshard::prelude::*;
@@ -273,15 +272,15 @@ impl World {
         self.transport.set(transport);
     }
 
-    /// Returns who lets messages go on while this rank computes a leaf.
+    /// Returns the driver of transfers while this rank computes a leaf.
     #[must_use]
     pub fn progress(&self) -> Progress {
         self.poller.progress()
     }
 
-    /// Sets who lets messages go on while this rank computes a leaf: at first the rank itself between slices, or as
-    /// `POLYSHARD_PROGRESS` in the environment says, which is `slices` or `thread`. It holds for all runs from now on, also under other
-    /// numbers of the ranks. Each rank may set another: what is sent, when it begins and all bits are the same.
+    /// Sets the driver of transfers while this rank computes a leaf: initially the rank itself between slices, or as `POLYSHARD_PROGRESS`
+    /// in the environment says, which is `slices` or `thread`. It applies to all later runs, also under other numbers of the ranks. Each
+    /// rank may set another: the messages, the time at which they begin and all bits are the same.
     ///
     /// ```
     /// # use polyshard::prelude::*;
@@ -295,8 +294,8 @@ impl World {
     /// ```
     ///
     /// # Errors
-    /// [`LaunchError`](crate::LaunchError) if the system starts no thread for it, or MPI has been initialised for calls of one thread
-    /// alone.
+    /// [`LaunchError`](crate::LaunchError) if the system cannot start a thread for it, or MPI has been initialised for calls of one thread
+    /// only.
     pub fn set_progress(&self, progress: Progress) -> Result<()> {
         #[cfg(feature = "mpi")]
         if self.backend == Backend::Mpi && progress == Progress::Thread {
@@ -305,9 +304,9 @@ impl World {
         self.poller.set(progress, self.rank())
     }
 
-    /// Has the progress thread poll what is under way to some tiles and from them until what is returned is dropped, while this rank
-    /// computes; under MPI, until it communicates, if that is before. Does nothing if messages go on between slices. If a poll panics, so does the drop; an error is
-    /// that of the tile's next `poll` or `arrive`.
+    /// Makes the progress thread poll the transfers of some tiles while this rank computes, until the returned value is dropped; under MPI,
+    /// until this rank communicates, if that is earlier. Does nothing if transfers are polled between slices. If a poll panics, so does the
+    /// drop; an error is returned by the tile's next `poll` or `arrive`.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -336,7 +335,7 @@ impl World {
         self.progress() == Progress::Thread
     }
 
-    /// Returns who is to see arrays: the other processes of the node, if the ranks are processes.
+    /// Returns which processes need to see arrays: those of the node, if the ranks are processes.
     pub(crate) fn visibility(&self) -> Visibility {
         if self.backend == Backend::Mpi && self.size() > 1 { Visibility::Node } else { Visibility::Process }
     }
@@ -344,8 +343,8 @@ impl World {
     /// Returns the cached value of this type for which `matches` holds, or creates it with `make` and caches it. The 32 most
     /// recently used values are kept.
     ///
-    /// So repeated calls reuse what earlier ones made. Where `make` is collective, all ranks must ask for the same values in the
-    /// same order.
+    /// So repeated calls reuse values that earlier ones made. If `make` is collective, all ranks must request the same values in the same
+    /// order.
     ///
     /// ```
     /// # use polyshard::prelude::*;
@@ -378,17 +377,17 @@ impl World {
         self.redistributions.replace(self.redistributions.get() + 1)
     }
 
-    /// Checks that the mesh has as many ranks as the world, without communication.
+    /// Checks that the number of ranks of the mesh is the world's, without communication.
     ///
     /// # Errors
-    /// [`GroupError::Mesh`] if it has not.
+    /// [`GroupError::Mesh`] if it is not.
     pub fn check_mesh(&self, mesh: &Mesh) -> Result<()> {
         let (size, backend) = (self.size(), self.backend);
         if mesh.size() == size { Ok(()) } else { Err(GroupError::Mesh { mesh: mesh.clone(), size, backend }.into()) }
     }
 }
 
-/// The ranks that differ from this one along some axes of a mesh only.
+/// The ranks that differ from this one only along some axes of a mesh.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -406,14 +405,14 @@ pub struct Group {
     comm: Rc<dyn Communicator>,
     /// The memory of the world, if all members share it.
     near: Option<Rc<dyn SharedMemory>>,
-    /// What members publish for each other.
+    /// The publisher of the members.
     publisher: Publisher,
     transport: Rc<Cell<Transport>>,
     mesh: Mesh,
     axes: Vec<usize>,
     /// This rank's coordinates on the mesh.
     origin: Vec<usize>,
-    /// The stages of its collectives, if they are not carried out at once.
+    /// The stages of its collectives, if they are staged.
     in_stages: Option<InStages>,
 }
 
@@ -424,12 +423,12 @@ impl Group {
         &*self.comm
     }
 
-    /// Returns the memory that all members share, unless they share none or are to send messages.
+    /// Returns the memory that all members share, unless they share none or have to send messages.
     pub(crate) fn near(&self) -> Option<&dyn SharedMemory> {
         self.near.as_deref().filter(|_| self.transport.get() != Transport::Messages)
     }
 
-    /// Returns what members publish for each other.
+    /// Returns the publisher of the members.
     pub(crate) fn publisher(&self) -> &Publisher {
         &self.publisher
     }
@@ -474,7 +473,7 @@ impl Group {
         self.extents().zip(given).fold(0, |rank, (extent, &coordinate)| rank * extent + coordinate)
     }
 
-    /// As [`rank_of`](Self::rank_of), of coordinates as programs work them out.
+    /// As [`rank_of`](Self::rank_of), for coordinates that programs compute.
     pub(crate) fn member_at(&self, coordinates: &[i64]) -> usize {
         let inside = |&coordinate: &i64| {
             usize::try_from(coordinate)

@@ -1,11 +1,11 @@
-//! A panic for a user's mistake names the line of the user: in a process of its own, since the panic hook is that of the process.
+//! A panic for a user's mistake names the user's line: in a process of its own, since the panic hook is that of the process.
 
 use polyshard_runtime::layout::{Mesh, Placement, Sharding};
 use polyshard_runtime::{DistArray, Grid, Result, View, World, spmd};
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};
 use std::sync::Mutex;
 
-/// Where panics said that they were, and what else they said.
+/// The locations of panics, and their messages.
 static SAID: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
 
 #[track_caller]

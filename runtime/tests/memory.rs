@@ -1,4 +1,4 @@
-//! What ranks read of one another's memory is there, is what they take it for, and stays until they are done, also when some of them
+//! The memory that ranks read of each other exists, is the memory that they expect, and stays until they are done, also when some of them
 //! fail or run another program.
 //!
 //! `scripts/test` runs these under a memory checker, too, where they are smaller: `POLYSHARD_SMALL=1`.
@@ -60,7 +60,7 @@ fn a_tile_stays_where_it_is_until_all_have_summed_it_up() {
     }
 }
 
-/// As processes, which may have few files open: fewer than arrays.
+/// As processes that may open fewer files than there are arrays.
 #[cfg(feature = "mpi")]
 #[test]
 fn processes_read_in_place_what_is_short_and_what_is_many() {

@@ -1,4 +1,4 @@
-//! Memory while arrays are written: in a process of its own, since it is the memory of the process that is measured.
+//! Memory while arrays are written: in a process of its own, since the memory of the process is measured.
 #![cfg(target_os = "linux")]
 
 use polyshard_runtime::layout::{Mesh, Placement, Sharding};
@@ -9,13 +9,13 @@ use std::io::Read;
 use std::thread;
 use std::time::Duration;
 
-/// The bytes of this process that are in memory.
+/// The resident bytes of this process.
 fn resident() -> u64 {
     let counts = fs::read_to_string("/proc/self/statm").expect("a process knows its memory");
     4096 * counts.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).expect("a count")
 }
 
-/// However slowly the file is written, the others do not pile up in front of rank 0 what they send.
+/// However slowly the file is written, messages of the other ranks do not pile up on rank 0.
 #[test]
 fn a_slow_file_takes_no_memory() {
     let pipe = std::env::temp_dir().join(format!("polyshard-paced-{}.pipe", std::process::id()));

@@ -9,7 +9,7 @@ use bytemuck::cast_slice;
 use ndarray::ArrayD;
 use std::panic::Location;
 
-/// Bytes of a piece: collecting needs few of them beside the result, whatever its size.
+/// Bytes of a piece: collecting needs only a few of them beside the result, whatever its size.
 const PIECE: usize = 1 << 20;
 
 impl<T: Element> DistArray<T> {
@@ -19,10 +19,10 @@ impl<T: Element> DistArray<T> {
     /// MiB beside the result.
     ///
     /// # Errors
-    /// On all ranks, if it holds partial sums, or does not fit the memory of rank 0. If another rank failed.
+    /// On all ranks, if it holds partial sums, or does not fit in the memory of rank 0. If another rank failed.
     ///
     /// # Panics
-    /// If the pieces do not make the array: a bug in polyshard.
+    /// If the pieces do not make up the array: a bug in polyshard.
     #[track_caller]
     pub fn gather(&self, world: &World) -> Result<Option<ArrayD<T>>> {
         let at = Location::caller();
@@ -42,10 +42,10 @@ impl<T: Element> DistArray<T> {
         Ok(Some(array.unwrap_or_else(|why| panic!("gathered another shape: {why}; this is a bug in polyshard"))))
     }
 
-    /// Calls `take` on rank 0 with the elements of the array, row-major, a piece after the other.
+    /// Calls `take` on rank 0 with the elements of the array, row-major, one piece after the other.
     ///
-    /// Others send their part of a piece when rank 0 asks for it, which it does before it takes the piece before: two are
-    /// under way at most, however slow rank 0 is.
+    /// Other ranks send their part of a piece when rank 0 requests it, which it does before it takes the previous piece: at most two are in
+    /// flight, however slow rank 0 is.
     pub(super) fn collect(&self, world: &World, mut take: impl FnMut(&[T])) -> Result<()> {
         let comm = world.comm();
         let mesh = self.sharding().mesh();
@@ -115,7 +115,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// One after the other, the pieces are the array, and none is larger than asked for.
+        /// The pieces in order are the array, and none exceeds the limit.
         #[test]
         fn pieces_follow_one_another(shape in prop::collection::vec(0usize..6, 0..4), limit in 1usize..40) {
             let strides = row_major(&shape);

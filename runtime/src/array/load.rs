@@ -1,7 +1,6 @@
-//! Reading `.npy` files: each rank maps the file and copies its own part out of it.
+//! Reading `.npy` files: each rank maps the file and copies its own part.
 //!
-//! Ranks do not talk to each other here, and no rank reads what it does not own, but for the pages that its
-//! rows share with others'.
+//! Ranks do not communicate here, and no rank reads data that it does not own, except the pages that its rows share with others'.
 #![expect(unsafe_code, reason = "maps a file into memory")]
 
 use crate::block::Block;
@@ -15,15 +14,14 @@ use std::panic::Location;
 use std::path::Path;
 
 impl<T: Element> DistArray<T> {
-    /// Returns the array in a `.npy` file, laid out by `sharding`; every rank must see the file.
+    /// Returns the array in a `.npy` file, with this sharding; every rank must see the file.
     ///
-    /// Files in C and in Fortran order are read, of either byte order; elements of a narrower type are converted as they are
-    /// read, to one that [`wider`](crate::wider) gives. The file must not be truncated while this runs: the operating system
-    /// then ends the process.
+    /// Files in C and in Fortran order are read, of either byte order; elements of a narrower type are converted as they are read, to a
+    /// type that [`wider`](crate::wider) gives. The file must not be truncated while this runs: the operating system then ends the process.
     ///
     /// # Errors
-    /// If the file cannot be read, is not a whole `.npy` file, holds another type or shape, or changes meanwhile; if the sharding's
-    /// mesh has not as many ranks as the world, or this rank's block does not fit the memory that is free.
+    /// If the file cannot be read, is not a complete `.npy` file, holds another type or shape, or changes meanwhile; if the number of ranks
+    /// of the sharding's mesh is not the world's, or this rank's block does not fit in free memory.
     #[track_caller]
     pub fn read_npy(world: &World, path: impl AsRef<Path>, sharding: &Sharding) -> Result<Self> {
         let at = Location::caller();
@@ -57,7 +55,7 @@ impl<T: Element> DistArray<T> {
             array.block = Block::new(own.len(), what, world.visibility())?;
             let (block, mut passed) = (&mut array.block[..], 0);
             own.rows(Place::Region, Place::Block).next(usize::MAX, |Row { from, to, len }| {
-                // A long row is mapped a part at a time, too.
+                // A long row is mapped in parts, too.
                 for first in (0..len).step_by(MAPPED / size) {
                     let row = &mut block[to + first..to + len.min(first + MAPPED / size)];
                     let from = (from + first) * size;
@@ -74,13 +72,13 @@ impl<T: Element> DistArray<T> {
     }
 }
 
-/// Bytes of a file that has been read that stay in this process' memory, about.
+/// Bytes of a file that stay in this process' memory after they have been read, approximately.
 const MAPPED: usize = 4 << 20;
 
-/// Takes pages that have been read out of this process' memory; they stay in the system's cache.
+/// Removes pages that have been read from this process' memory; they stay in the system's cache.
 fn unmap(map: &Mmap, start: usize, len: usize) {
-    // SAFETY: the pages are those of a file that nobody writes to through the mapping, so that they are read from it again
-    // if they are touched. Where the system does not do it, they stay until the file is closed.
+    // SAFETY: the pages are those of a file that is not written to through the mapping, so that they are read from it again if they are
+    // accessed. If the system does not do it, they stay until the file is closed.
     #[cfg(unix)]
     let _ = unsafe { map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, start, len) };
     #[cfg(not(unix))]
@@ -88,8 +86,7 @@ fn unmap(map: &Mmap, start: usize, len: usize) {
 }
 
 fn map(file: &File, start: u64, len: usize) -> std::io::Result<Mmap> {
-    // SAFETY: the mapping is read only and private to this function's caller, which copies out of it what it
-    // needs. It is undefined if the file changes or shrinks meanwhile; the documentation of `read_npy` says
-    // that it must not, and a file that has changed is an error.
+    // SAFETY: the mapping is read only and private to this function's caller, which copies its part out of it. It is undefined if the file
+    // changes or shrinks meanwhile; the documentation of `read_npy` says that it must not, and a file that has changed is an error.
     unsafe { MmapOptions::new().offset(start).len(len).map(file) }
 }

@@ -1,4 +1,4 @@
-//! Arrays against the function of the index that fills them, in memory and through files.
+//! Arrays compared with the function of the index that fills them, in memory and through files.
 
 use super::*;
 use crate::layout::{Mesh, Placement};
@@ -78,7 +78,7 @@ proptest! {
         });
     }
 
-    /// What is gathered is the array, each element once; so is what is written to a file and read again.
+    /// A gathered array has each element once; so has one that is written to a file and read again.
     #[test]
     fn gathering_and_files_keep_the_array(sharding in shardings(), fortran in any::<bool>(), big in any::<bool>()) {
         let (input, output) = (written(sharding.shape(), fortran, big), Temporary::new());
@@ -98,16 +98,16 @@ proptest! {
     }
 }
 
-/// Elements of a narrower type, in either memory and byte order, are those that are nearest in the wider one.
+/// Elements of a narrower type, in either memory and byte order, are converted to the nearest ones of the wider type.
 #[test]
 fn elements_of_a_narrower_type_are_converted_as_they_are_read() {
     let mesh = Mesh::new([("x", 2)]);
     let columns = Sharding::new(&mesh, &[2, 3], &[Placement::block(1, mesh.axes::<1>()[0])]).expect("a sharding");
-    // The last has no f64 of its own; halves and odd numbers say where bytes are.
+    // The last has no exact f64; halves and odd numbers show the order of bytes.
     let integers = [-3i64, 5, 1 << 40, -7, 0, (1 << 53) + 1];
     let floats = [0.5f32, f32::MAX, f32::NAN, -0.0, f32::INFINITY, 0.1];
     for (fortran, big) in [(false, false), (false, true), (true, false), (true, true)] {
-        // Of what is in C order, this is at each place of the file.
+        // The positions in C order of the elements in the file.
         let order = if fortran { [0, 3, 1, 4, 2, 5] } else { [0, 1, 2, 3, 4, 5] };
         let file = |code: &str, bytes: &dyn Fn(usize) -> Vec<u8>| {
             let data: Vec<u8> = order
@@ -234,7 +234,7 @@ fn a_file_that_cannot_be_written_is_an_error_on_all_ranks() {
     }
 }
 
-/// An array may be written to the file that it was read from: no rank still reads when it is replaced.
+/// An array may be written to the file that it was read from: no rank is still reading when it is replaced.
 #[test]
 fn an_array_replaces_the_file_that_it_was_read_from() {
     let mesh = Mesh::new([("x", 3)]);

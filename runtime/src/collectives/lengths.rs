@@ -1,7 +1,7 @@
-//! How many elements each rank brings to a collective, where only the rank itself knows.
+//! The number of elements that each rank contributes to a collective, if only the rank itself knows it.
 //!
-//! Ranks tell each other in one small collective before the data move, and with the lengths what they are about to do,
-//! so that ranks with another root or another element type are an error on all of them, on every communicator.
+//! Ranks exchange their lengths in one small collective before the data, together with the operation that they are about to perform, so
+//! that a different root or element type is an error on all of them, on every communicator.
 
 use crate::comm::{Communicator, exchange_words, sentence};
 use crate::memory::split_mut;
@@ -9,7 +9,7 @@ use crate::{CommError, DType, Element, Error, Result};
 use bytemuck::{cast_slice, cast_slice_mut};
 use polyshard_layout::counted;
 
-/// A collective to which ranks bring different lengths.
+/// A collective with a different length on each rank.
 #[derive(Clone, Copy)]
 pub(super) enum Gathering {
     AllGather,
@@ -17,10 +17,10 @@ pub(super) enum Gathering {
     Scatter { root: usize },
 }
 
-/// The elements of each rank, in rank order.
+/// The number of elements of each rank, in rank order.
 pub(super) struct Lengths {
     elements: Vec<usize>,
-    /// What each rank says besides.
+    /// The second number of each rank.
     others: Vec<usize>,
     /// Bytes of an element.
     size: usize,
@@ -51,10 +51,10 @@ impl Lengths {
         Self { elements, others: Vec::new(), size }
     }
 
-    /// Tells the other ranks that this one brings `elements` elements, and another number; returns theirs.
+    /// Sends the other ranks this one's number of elements, and another number; returns theirs.
     ///
     /// # Errors
-    /// If the ranks do not call the same, or there is no such root.
+    /// If the ranks do not call the same, or the root does not exist.
     pub(super) fn told<T: Element>(
         comm: &dyn Communicator,
         gathering: Gathering,
@@ -79,7 +79,7 @@ impl Lengths {
         Ok(Self { elements, others, size: size_of::<T>() })
     }
 
-    /// Returns what each rank sends to this one, where these are what this rank sends to each (MPI 3.1, section 5.8).
+    /// Returns how much each rank sends to this one, given how much this rank sends to each (MPI 3.1, section 5.8).
     ///
     /// # Errors
     /// If another rank sends elements of another type.
@@ -97,7 +97,7 @@ impl Lengths {
         Ok(Self::of(received.iter().map(|word| word[0] as usize).collect(), self.size))
     }
 
-    /// Refuses parts that together are not what the root has; all ranks say the same.
+    /// Returns an error if the parts together are not the root's data, the same on all ranks.
     pub(super) fn check_scatter(&self, comm: &dyn Communicator, root: usize) -> Result<()> {
         let (wanted, held) = (self.sum(), self.others[root]);
         if wanted == held {
@@ -136,7 +136,7 @@ impl Lengths {
         split_mut(into, self.elements.iter().copied()).map(cast_slice_mut).enumerate().collect()
     }
 
-    /// Returns each rank's part of `data` as its own.
+    /// Returns each rank's part of `data` as a vector.
     pub(super) fn split<T: Element>(&self, mut data: &[T]) -> Vec<Vec<T>> {
         let part = |&length: &usize| {
             let (part, rest) = data.split_at(length);
@@ -147,7 +147,7 @@ impl Lengths {
     }
 }
 
-/// Refuses counts that are not one per rank, or whose sum is not the length of the data.
+/// Returns an error if the counts are not one per rank, or their sum is not the length of the data.
 pub(super) fn check_counts(size: usize, counts: &[usize], len: usize) -> Result<()> {
     if counts.len() != size {
         return Err(CommError::Counts { counts: counts.len(), size }.into());
@@ -156,7 +156,7 @@ pub(super) fn check_counts(size: usize, counts: &[usize], len: usize) -> Result<
     if sum == len { Ok(()) } else { Err(CommError::ElementCounts { sum, len }.into()) }
 }
 
-/// Refuses parts that are not one per rank.
+/// Returns an error if the parts are not one per rank.
 pub(super) fn check_parts(size: usize, parts: usize) -> Result<()> {
     if parts == size { Ok(()) } else { Err(CommError::Parts { parts, size }.into()) }
 }
@@ -165,7 +165,7 @@ fn disagreement(clauses: impl IntoIterator<Item = (usize, [String; 2])>) -> Erro
     Error::Mismatch(format!("{}: ranks of one group must call the same", sentence(clauses, ", ")))
 }
 
-/// Reads what [`Lengths::told`] has written.
+/// Decodes the operation that [`Lengths::told`] has sent.
 fn read(what: u64, root: u64) -> Gathering {
     let root = root as usize;
     match what >> 8 {
@@ -187,7 +187,7 @@ fn name(what: u64) -> &'static str {
 mod tests {
     use crate::{Collectives, Error, ReduceOp, Result, World, spmd};
 
-    /// Checks what each of three ranks is told.
+    /// Checks the error on each of three ranks.
     #[track_caller]
     fn check<R>(f: impl Fn(&World) -> Result<R> + Sync, expected: &str) {
         let said = spmd(3, |world| Ok::<_, Error>(f(world).err().expect("it should be refused").to_string()));

@@ -71,7 +71,7 @@ pub enum RunError {
          does not let them share memory; use `Transport::Auto`"
     )]
     NotShared { sharding: Box<Sharding> },
-    /// One output is given or asked for, but the program writes several.
+    /// One output is given or requested, but the program writes several.
     #[error(
         "`{call}` is for one output, but the program writes {} ({}); use `run_all`, or `run_named` for some of them",
         .outputs.len(),

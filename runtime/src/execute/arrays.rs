@@ -7,11 +7,11 @@ use polyshard_program::ArrayId;
 /// The arrays that a statement may read.
 pub(super) struct Arrays<'r, T> {
     pub(super) inputs: &'r [&'r DistArray<T>],
-    /// What the inputs are, ascending.
+    /// The numbers of the inputs, ascending.
     pub(super) ids: &'r [ArrayId],
-    /// By array; inputs are not here.
+    /// By array, without inputs.
     pub(super) made: &'r [Option<DistArray<T>>],
-    /// By array: another one that it is a name for.
+    /// By array: another array of which it is an alias.
     pub(super) names: &'r [Option<ArrayId>],
     /// The output, if the caller gave it and it is not written now.
     pub(super) given: Option<(ArrayId, &'r DistArray<T>)>,
@@ -32,7 +32,7 @@ impl<'r, T: Element> Arrays<'r, T> {
     }
 }
 
-/// Names the array in an error about too little memory.
+/// Adds the array's name to an error about too little memory.
 pub(super) fn of_array(name: Name, sharding: &Sharding, error: Error) -> Error {
     match error {
         Error::Memory { bytes, why, .. } => {

@@ -1,5 +1,4 @@
-//! One kernel of a program on one rank: what its runs need, and the walk over its statements.
-//! Tests: `tests/it/properties.rs`.
+//! One kernel of a program on one rank: the resources of its runs, and the walk over its statements. Tests: `tests/it/properties.rs`.
 
 use super::leaf::LeafPlan;
 use super::leaves::Leaves;
@@ -30,18 +29,18 @@ pub(super) struct PreparedKernel<'a, T: Element> {
     /// By transfer of an input; `None` where the leaf reads the shard, or the tile of another kernel.
     tiles: Vec<Option<Tile<T>>>,
     out_tile: Option<OutTile<T>>,
-    /// What time steps leave to one another.
+    /// The buffers between time steps.
     steps: Option<StepBuffers<T>>,
-    /// The elements of the output that `=` clears before it sums up, if it does not clear all.
+    /// The elements of the output that `=` clears before it sums up; `None` if it clears all.
     cleared: Option<Written>,
     leaf: LeafPlan<T>,
     here: LocalNest,
     counters: Vec<i64>,
     world: &'a World,
     transport: Transport,
-    /// Where the inputs of all ranks were in the last run.
+    /// The locations of all ranks' inputs in the last run.
     known: InputTable,
-    /// Whether the run is of the first of several rounds, or of the only one.
+    /// Whether the run is in the first of several rounds, or in the only one.
     is_first: bool,
 }
 
@@ -125,7 +124,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
         })
     }
 
-    /// Sets how inputs get from rank to rank.
+    /// Sets how inputs are transferred between ranks.
     pub(super) fn with_transport(self, transport: Transport) -> Self {
         let out_tile = match transport {
             Transport::Messages => self.out_tile.map(OutTile::by_messages),
@@ -134,23 +133,23 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
         Self { transport, out_tile, ..self }
     }
 
-    /// What each element of the output counts as before anything is written to it; none if runs write all of them, whatever they were.
+    /// The value that each element of the output starts from; `None` if runs overwrite all of them.
     pub(super) fn identity(&self) -> Option<T> {
         let writes_all = self.nest.kernel.assign() == Assign::Set && self.cleared.is_none();
         (!writes_all).then(|| self.op.identity())
     }
 
-    /// Has an output be a next version of an array: what runs write starts from nothing, and all else is copied.
+    /// Initialises an output as the next version of an array: elements that runs write start from the identity, and all others are copied.
     pub(super) fn begin_version(&self, output: &mut DistArray<T>, before: &DistArray<T>) {
         let Some(written) = &self.cleared else { return };
         written.copy_others(output, before);
-        // `=` clears by itself.
+        // `=` clears them in the run.
         if self.nest.kernel.assign() != Assign::Set {
             written.fill(output, self.op.identity());
         }
     }
 
-    /// Says whether the runs that follow are of the first round.
+    /// Sets whether the runs that follow are in the first round.
     pub(super) fn set_first(&mut self, is_first: bool) {
         self.is_first = is_first;
     }
@@ -162,8 +161,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
         KeptTile::new(tile, Some(&self.known))
     }
 
-    /// Runs the kernel by its statements for the call at a line, with the scalars of `given` if there are others than it
-    /// captured.
+    /// Runs the kernel's statements for the call at a line, with the scalars of `given`, if it is given, instead of those that it captured.
     pub(super) fn run(
         &mut self,
         statements: &[Statement],
@@ -233,16 +231,16 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
     }
 }
 
-/// A transfer that brings nothing, and the tile of another kernel that the leaf reads for it; several may read one.
+/// A transfer that fetches nothing, and the tile of another kernel that the leaf reads instead; several transfers may share a tile.
 pub(super) type Kept<'t, T> = (TileId, KeptTile<'t, T>);
 
-/// What a run reads: the arrays of the kernel's inputs, and tiles of other kernels where transfers bring nothing.
+/// The data that a run reads: the arrays of the kernel's inputs, and tiles of other kernels instead of transfers.
 pub(super) struct Reads<'r, 't, T: Element> {
     pub inputs: &'r [&'r DistArray<T>],
     pub kept: &'r [Kept<'t, T>],
 }
 
-/// The elements that a kernel writes of an array that lies so, if it does not write all of them.
+/// The elements that a kernel writes of an array with this sharding, if it does not write all of them.
 pub(super) fn written(kernel: &Kernel, world: &World, sharding: &Sharding) -> Option<Written> {
     let written = kernel.written()?;
     let steps: Vec<&[i64]> = written.strides.iter().map(Vec::as_slice).collect();
@@ -285,7 +283,7 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
         Ok(())
     }
 
-    /// Does this if it is to be done now.
+    /// Performs the action if it is due now.
     fn act(&mut self, when: When, action: Action<'_>) -> Result<()> {
         match when {
             When::Always => self.call(action),
@@ -345,7 +343,7 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
         }
     }
 
-    /// Lets what is on its way go on; returns whether the leaf is cut so that it is polled again.
+    /// Polls the transfers in flight; returns whether the leaf is to be sliced so that they are polled again.
     fn poll(&mut self) -> Result<bool> {
         let mut is_coming = false;
         for tile in self.tiles.iter_mut().flatten() {
@@ -357,13 +355,13 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
         Ok(is_coming)
     }
 
-    /// Has the progress thread poll, if there is one, while the leaf computes.
+    /// Makes the progress thread, if any, poll while the leaf computes.
     fn poll_meanwhile(&self) -> Polled {
         let inputs = self.tiles.iter().flatten().map(Tile::under_way);
         self.grid.world().poll_meanwhile(inputs.chain(self.out_tile.as_ref().map(OutTile::under_way)))
     }
 
-    /// Runs this part of the leaf, in slices while something is on its way that no progress thread polls.
+    /// Runs this part of the leaf, in slices while transfers are in flight that no progress thread polls.
     fn compute(&mut self, part: LeafPart) -> Result<()> {
         if part != LeafPart::Whole {
             return self.compute_boxes(part);
@@ -382,7 +380,7 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
         Ok(())
     }
 
-    /// Runs the interior of the leaf, or all but that.
+    /// Runs the interior of the leaf, or the rest.
     fn compute_boxes(&mut self, part: LeafPart) -> Result<()> {
         let counts: SmallVec<[usize; 6]> = self.values(&self.here.counts).into_iter().map(count).collect();
         let value = |expr: &Expr| expr.eval(self.grid.coords(), self.counters);
@@ -401,7 +399,7 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
         Ok(())
     }
 
-    /// Notes which tensor moves between ranks, for the case that this takes long.
+    /// Notes which tensor moves between ranks, in case this takes long.
     fn note(&self, tile: TileId) {
         if self.nest.transfers[tile.0].route.is_local() {
             return;
@@ -410,7 +408,7 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
         self.grid.world().comm().note(Some(Work { tensor: Some(tensor), ..self.work }));
     }
 
-    /// The region of a transfer on this rank, now.
+    /// The current region of a transfer on this rank.
     fn region(&self, number: TileId) -> Region {
         region_at(&self.here.regions[number.0], self.grid.coords(), self.counters)
     }
@@ -419,7 +417,7 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
         values_at(exprs, self.grid.coords(), self.counters)
     }
 
-    /// Carries a region to a tile of an input, or away from the output's tile.
+    /// Carries out a leg into the tile of an input, or out of the output's tile.
     fn carry(&mut self, number: TileId, leg: &Leg, region: &SymbolicRegion, from: Source) -> Result<()> {
         self.note(number);
         let Transfer { direction, route, tile: stated, tensor, .. } = &self.nest.transfers[number.0];
@@ -443,7 +441,7 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
         carry_out(leg, &at, ends)
     }
 
-    /// Runs the leaf, or of its loops these iterations if they are given.
+    /// Runs the leaf, or only these iterations of its loops if they are given.
     fn run_leaf(&mut self, part: Option<&LeafBox>) {
         let Self { nest, here, grid, inputs, output, op, tiles, kept, out_tile, steps, leaf, counters, .. } = self;
         let (mut before, mut into) = (None, None);
@@ -458,9 +456,9 @@ impl<'a, T: Element> Walk<'a, '_, '_, T> {
         let steps = |access: &'a LeafAccess| -> SmallVec<[&'a [i64]; 6]> {
             access.strides.iter().map(|steps| &steps[..]).collect()
         };
-        // How far a part begins from the first iteration of all.
+        // The offset of a part from the very first iteration.
         let first = |strides: &[i64]| part.map_or(0, |part| part.moved(strides));
-        // Where an access begins.
+        // The first index of an access.
         let bases = |base: &[Expr], strides: &[Vec<i64>]| {
             let mut at = values(base);
             at.iter_mut().zip(strides).for_each(|(at, strides)| *at += first(strides));

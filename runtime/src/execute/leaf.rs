@@ -1,4 +1,4 @@
-//! The leaf: the operation that a program calls, and what it needs between calls.
+//! The leaf: the operation that a program calls, and its state between calls.
 
 use super::value::{constant, of_kernel, scalar};
 use crate::leaf::{Expression, Named, Products, Ramp, contract, nest_with_numbers};
@@ -15,7 +15,8 @@ pub(super) enum LeafPlan<T> {
     Named { leaf: Named<T>, operands: Vec<TileOperand>, scalars: Vec<[T; 1]> },
 }
 
-/// What an operand is outside of its array, and along which dimensions, with their extents, its index may be there.
+/// The value of an operand outside of its array, and the extents of those dimensions along which its index may be
+/// outside.
 pub(super) type Outside<T> = (T, SmallVec<[Option<i64>; 4]>);
 
 impl<T: Element> LeafPlan<T> {
@@ -50,7 +51,7 @@ impl<T: Element> LeafPlan<T> {
         })
     }
 
-    /// What an operand is outside of its array.
+    /// The value of an operand outside of its array, if its index may be outside.
     pub(super) fn outside(&self, operand: usize) -> Option<&Outside<T>> {
         match self {
             Self::Nest { outside, .. } => outside[operand].as_ref(),
@@ -58,7 +59,7 @@ impl<T: Element> LeafPlan<T> {
         }
     }
 
-    /// Computes on the operands, in the order of the kernel's accesses, and on the indices that are numbers.
+    /// Computes on the operands, in the order of the kernel's accesses, and on the indices used as numbers.
     pub(super) fn run(
         &mut self,
         counts: &[usize],

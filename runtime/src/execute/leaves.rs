@@ -1,6 +1,6 @@
-//! How many leaves a rank has computed, for those who wait.
+//! The number of leaves that a rank has computed, for progress reports.
 
-/// The leaves that runs have computed, and who is told.
+/// The number of leaves that runs have computed, and the callback.
 #[derive(Default)]
 pub(super) struct Leaves<'a> {
     computed: u64,
@@ -8,12 +8,12 @@ pub(super) struct Leaves<'a> {
 }
 
 impl<'a> Leaves<'a> {
-    /// Has this called after each leaf.
+    /// Calls `tell` after each leaf.
     pub(super) fn told(self, tell: Box<dyn Fn(u64) + 'a>) -> Self {
         Self { tell: Some(tell), ..self }
     }
 
-    /// Another leaf is computed.
+    /// Counts another leaf.
     pub(super) fn next(&mut self) {
         self.computed += 1;
         if let Some(tell) = &self.tell {

@@ -1,24 +1,24 @@
-//! A nest on one rank: what its expressions are there.
+//! A nest on one rank: its expressions with the rank's coordinates.
 
 use crate::Region;
 use polyshard_program::{AxisId, Expr, LeafAccess, Nest, Region as SymbolicRegion, SlicesOf, Symbol};
 
-/// The expressions of a nest on this rank: its coordinates are substituted, and what depends on nothing else is evaluated.
+/// The expressions of a nest on this rank: its coordinates are substituted, and expressions that depend on nothing else are evaluated.
 pub(super) struct LocalNest {
-    /// By transfer, what it brings or takes away.
+    /// By transfer, the region that it moves.
     pub(super) regions: Vec<SymbolicRegion>,
     /// By loop of the leaf, its iterations.
     pub(super) counts: Vec<Expr>,
-    /// Where the first iteration of the leaf reads, by operand, and where it writes.
+    /// The index that the first iteration of the leaf reads, by operand, and the index that it writes.
     pub(super) operands: Vec<Vec<Expr>>,
     pub(super) target: Vec<Expr>,
-    /// What the indices that are numbers are in the first iteration.
+    /// The values, in the first iteration, of indices used as numbers.
     pub(super) numbers: Vec<Expr>,
-    /// The loop of the leaf that is cut while something comes, and into what.
+    /// The loop of the leaf that is sliced while a transfer is in flight, and its slices.
     pub(super) sliced_along: Option<(usize, SlicesOf)>,
-    /// By loop of the leaf, the iterations that are computed while a halo comes.
+    /// By loop of the leaf, the iterations that are computed while a halo is in flight.
     pub(super) interior: Vec<(Expr, Expr)>,
-    /// What a time step computes, if the nest takes some.
+    /// The region that a time step computes, if the nest has time steps.
     pub(super) of_step: Option<SymbolicRegion>,
 }
 
@@ -45,7 +45,7 @@ impl LocalNest {
     }
 }
 
-/// The region for the rank at these coordinates, where loops have these counters.
+/// The region of the rank at these coordinates, with these loop counters.
 pub(super) fn region_at(symbolic: &SymbolicRegion, coordinates: &[i64], counters: &[i64]) -> Region {
     let value = |expr: &Expr| expr.eval(coordinates, counters);
     if symbolic.when.iter().any(|(a, b)| value(a) >= value(b)) {

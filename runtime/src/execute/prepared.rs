@@ -1,5 +1,4 @@
-//! Programs with everything made that any number of runs use: groups, tiles, leaves, and the arrays in between.
-//! Tests: `tests/it/properties.rs`.
+//! Programs with all resources that their runs reuse: groups, tiles, leaves, and intermediate arrays. Tests: `tests/it/properties.rs`.
 
 use super::arrays::{Arrays, of_array};
 use super::kernel::{Kept, PreparedKernel, Reads, written};
@@ -17,8 +16,8 @@ use std::panic::Location;
 /// A program that is ready to run on one rank of a world, any number of times; made by
 /// [`Execute::prepare`](super::Execute::prepare).
 ///
-/// It holds the groups of ranks that communicate, the tiles and staging of all statements, and the arrays that the program
-/// makes on the way, so that runs make none of them.
+/// It holds the groups of ranks that communicate, the tiles and staging of all statements, and the intermediate arrays of the program, so
+/// that runs make none of them.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -45,28 +44,28 @@ pub struct Prepared<'a, T: Element> {
     moves: Vec<PreparedMove<T>>,
     inputs: Vec<ArrayId>,
     outputs: Vec<ArrayId>,
-    /// By array: what a run makes; nothing between runs.
+    /// By array: the array that a run makes; `None` between runs.
     made: Vec<Option<DistArray<T>>>,
-    /// By array: another one that it is a name for, since no round has written it yet.
+    /// By array: another array of which it is an alias, since no round has written it yet.
     names: Vec<Option<ArrayId>>,
-    /// By nest: the version before of what it writes.
+    /// By nest: the previous version of the array that it writes.
     versions: Vec<Option<ArrayId>>,
-    /// By array: which room it is in, if it is a temporary or goes from round to round.
+    /// By array: its room, if it is a temporary or carried from round to round.
     room_of: Vec<Option<RoomId>>,
     /// The rooms.
     rooms: Vec<Room<T>>,
-    /// By repetition: how many rounds it had in the last run.
+    /// By repetition: its number of rounds in the last run.
     rounds: Vec<u64>,
-    /// By repetition: the scalar that could have ended it, after the last of these.
+    /// By repetition: the scalar that could have ended it, after the last of these rounds.
     scalars: Vec<Option<f64>>,
-    /// The leaves that runs have computed, and who is told.
+    /// The number of leaves that runs have computed, and the callback.
     leaves: Leaves<'a>,
 }
 
 /// A move, prepared.
 enum PreparedMove<T: Element> {
     Redistribute(Box<Redistribution>),
-    /// By a reduction, on the elements where they are.
+    /// By a reduction in place.
     Reduce(Reduction<T>, ReduceOp),
 }
 
@@ -104,12 +103,12 @@ impl<'a, T: Element> Prepared<'a, T> {
         Ok(prepared)
     }
 
-    /// Makes the memory of temporaries, and of what goes from round to round; `most` arrays are in each room at one time.
+    /// Allocates the memory of temporaries and of carried arrays; each room holds at most `most` arrays at once.
     fn make_rooms(&mut self, most: &[usize]) -> Result<()> {
         for (room, &most) in most.iter().enumerate() {
             let held = self.program.arrays().iter().zip(&self.room_of).filter(|(_, of)| **of == Some(RoomId(room)));
             let len = held.clone().map(|(array, _)| self.local_len(&array.sharding)).max().unwrap_or(0);
-            // An output is the caller's after each run.
+            // The caller owns an output after each run.
             let outputs = held.filter(|(array, _)| array.kind == ArrayKind::Output).count();
             let mut made = Room::new(most);
             made.reserve(self.world, most - outputs, len)?;
@@ -122,11 +121,11 @@ impl<'a, T: Element> Prepared<'a, T> {
         sharding.local_len(&sharding.mesh().coordinates(self.world.rank()))
     }
 
-    /// Sets how kernels get their inputs from rank to rank, and moves the elements of arrays, which is [as for the
-    /// world](World::transport) otherwise. All ranks must set the same.
+    /// Sets how kernels transfer their inputs between ranks, and how arrays are moved; the default is [the world's
+    /// transport](World::transport). All ranks must set the same.
     ///
     /// # Errors
-    /// If there is too little memory of the kind that it takes, or another rank failed.
+    /// If there is too little memory of the required kind, or another rank failed.
     pub fn with_transport(self, transport: Transport) -> Result<Self> {
         T::with_transport(self, transport)
     }
@@ -141,8 +140,8 @@ impl<'a, T: Element> Prepared<'a, T> {
         Ok(Self { kernels, moves: moves.collect(), ..self })
     }
 
-    /// Has `tell` called after each leaf that this rank computes, with how many it has computed in all runs: for those who wait. The leaves of
-    /// a run are the sum of [`Nest::work`](polyshard_program::Nest::work)'s `times`.
+    /// Calls `tell` after each leaf that this rank computes, with the number of leaves computed in all runs: for progress reports. The
+    /// leaves of a run are the sum of [`Nest::work`](polyshard_program::Nest::work)'s `times`.
     ///
     /// ```
     /// # use polyshard::prelude::*;
@@ -169,7 +168,7 @@ impl<'a, T: Element> Prepared<'a, T> {
         self.program
     }
 
-    /// Returns the bytes that this rank holds for runs besides inputs and outputs, of moves and of arrays in between.
+    /// Returns the bytes that this rank holds for runs besides inputs and outputs, of moves and of intermediate arrays.
     #[must_use]
     pub fn staging_bytes(&self) -> usize {
         let rooms = self.rooms.iter().map(Room::bytes).sum::<usize>();
@@ -180,14 +179,14 @@ impl<'a, T: Element> Prepared<'a, T> {
         rooms + moves.sum::<usize>()
     }
 
-    /// Returns how many rounds each repetition of the program had in the last run, the last time that it came to it.
+    /// Returns the number of rounds of each repetition of the program in the last run, at its last execution.
     #[must_use]
     pub fn rounds(&self) -> &[u64] {
         &self.rounds
     }
 
-    /// Returns, for each repetition of the last run that ended since it had all its rounds, although a scalar was to end it, that
-    /// scalar and what it was last: not below its bound, or not a number.
+    /// Returns each repetition of the last run that took all its rounds although a scalar could have ended it, with that scalar's last
+    /// value: not below its bound, or not a number.
     #[must_use]
     pub fn unended(&self) -> Vec<(&'a Repeat, f64)> {
         let repeats = self.program.body().repeats.iter().zip(&self.scalars);
@@ -198,11 +197,11 @@ impl<'a, T: Element> Prepared<'a, T> {
             .collect()
     }
 
-    /// Returns an array for [`run_into`](Self::run_into) to write, with what its kernel starts from in it; in memory that ranks
-    /// share, where that saves a copy, and then collective over the world.
+    /// Returns an array for [`run_into`](Self::run_into) to write, with its kernel's initial values; in shared memory if that saves a copy,
+    /// and then collective over the world.
     ///
     /// # Errors
-    /// If there is too little memory of the kind that it takes, or another rank failed.
+    /// If there is too little memory of the required kind, or another rank failed.
     ///
     /// # Panics
     /// If the program writes no array: a bug in polyshard.
@@ -230,16 +229,15 @@ impl<'a, T: Element> Prepared<'a, T> {
     /// operation: zeros for `=` and `+=`.
     ///
     /// # Errors
-    /// [`RunError`] if the inputs are not as many or do not lie as the program expects; [`RunError::Outputs`] if the program has several
-    /// outputs: [`run_all`](Self::run_all) and [`run_named`](Self::run_named) return these. If communication fails.
+    /// [`RunError`] if the number or the shardings of the inputs are not those that the program expects; [`RunError::Outputs`] if the
+    /// program has several outputs: use [`run_all`](Self::run_all) or [`run_named`](Self::run_named). If communication fails.
     #[track_caller]
     pub fn run(&mut self, inputs: &[&DistArray<T>]) -> Result<DistArray<T>> {
         self.run_with(inputs, &[])
     }
 
-    /// As [`run`](Self::run), with these values for scalars by name, the same on all ranks. Those that are not given are as
-    /// the kernels captured them; [`Execute::run_with`](super::Execute::run_with) says how scalars of several kernels are
-    /// named.
+    /// As [`run`](Self::run), with these values for scalars by name, the same on all ranks. Other scalars keep the values that the kernels
+    /// captured; [`Execute::run_with`](super::Execute::run_with) explains the names of scalars in programs of several kernels.
     ///
     /// # Errors
     /// As for [`run`](Self::run), and [`RunError`] if no kernel has such a scalar, one is given twice, or one that
@@ -281,7 +279,7 @@ impl<'a, T: Element> Prepared<'a, T> {
     /// As [`run`](Self::run), but returns the outputs of these names, in this order.
     ///
     /// # Errors
-    /// As for [`run`](Self::run), and [`RunError::NoOutput`] if a name is not an output's, or is there twice.
+    /// As for [`run`](Self::run), and [`RunError::NoOutput`] if a name is not an output's, or is given twice.
     ///
     /// # Panics
     /// If a run does not return an output of the program: a bug in polyshard.
@@ -306,8 +304,8 @@ impl<'a, T: Element> Prepared<'a, T> {
         }))
     }
 
-    /// As [`run`](Self::run), but goes on from what `output` holds; `=` overwrites the elements that the kernel writes, and
-    /// no others, and a move overwrites all of them. Rounds begin anew, and overwrite all that has a value after them.
+    /// As [`run`](Self::run), but continues from the contents of `output`; `=` overwrites the elements that the kernel writes, and no
+    /// others, and a move overwrites all of them. Rounds start anew, and overwrite all elements that have a value after them.
     ///
     /// # Errors
     /// As for [`run`](Self::run), and [`RunError::Outputs`] if the program has several outputs.
@@ -339,7 +337,7 @@ impl<'a, T: Element> Prepared<'a, T> {
         output.expect(wanted.name.as_str(), &wanted.sharding)
     }
 
-    /// The only output, for a call that is for one.
+    /// The only output, for a call that expects exactly one.
     fn only_output(&self, call: &'static str) -> Result<ArrayId> {
         let outputs = || self.program.outputs().map(|array| array.name).collect();
         match self.outputs[..] {
@@ -376,13 +374,13 @@ impl<'a, T: Element> Prepared<'a, T> {
         let run = Run { inputs, scalars: &scalars, at };
         let renamed = self.outputs.first().is_some_and(|id| program.is_carried(*id));
         let ran = match into {
-            // What goes from round to round changes its memory.
+            // Arrays that are carried from round to round change their memory.
             Some(output) if renamed => self.walk_statements(&program.body().statements, &run, None, true).map(|()| {
                 let made = self.made[self.outputs[0].0].take();
                 let made = made.expect("rounds leave the output; this is a bug in polyshard");
                 match program.writers(self.outputs[0]) {
                     None => output.block_mut().copy_from_slice(made.block()),
-                    // What nothing writes stays.
+                    // Elements that nothing writes stay unchanged.
                     Some(writers) => writers.into_iter().for_each(|nest| {
                         let kernel = &program.body().nests[nest.0].kernel;
                         let written = written(kernel, self.world, made.sharding());
@@ -394,7 +392,7 @@ impl<'a, T: Element> Prepared<'a, T> {
             into => self.walk_statements(&program.body().statements, &run, into, true),
         };
         self.world.comm().note(None);
-        // A run that failed leaves arrays between statements, whose memory the next run takes again.
+        // A failed run leaves arrays between statements, whose memory the next run reuses.
         if ran.is_err() {
             (0..self.made.len()).for_each(|nth| self.free(ArrayId(nth)));
         }
@@ -404,7 +402,7 @@ impl<'a, T: Element> Prepared<'a, T> {
         Ok(outputs.collect())
     }
 
-    /// Runs statements, of the first round or of a later one, and leaves what they make and do not free.
+    /// Runs statements, in the first round or in a later one, and leaves the arrays that they make and do not free.
     fn walk_statements(
         &mut self,
         statements: &'a [Statement],
@@ -426,7 +424,7 @@ impl<'a, T: Element> Prepared<'a, T> {
                         self.repeat(&body.repeats[id.0], round, run, into.as_deref_mut())?;
                     continue;
                 }
-                // A move is done when what began it returns.
+                // A move is complete when its `Begin` returns.
                 Part::Await(_) => continue,
                 Part::Nest(id, _) => body.nests[id.0].writes(),
                 Part::Begin(id) => body.moves[id.0].target,
@@ -474,7 +472,7 @@ impl<'a, T: Element> Prepared<'a, T> {
         Ok(())
     }
 
-    /// Runs rounds, and returns how many, and the scalar that could have ended them.
+    /// Runs rounds, and returns their number, and the scalar that could have ended them.
     fn repeat(
         &mut self,
         repeat: &'a Repeat,
@@ -489,14 +487,14 @@ impl<'a, T: Element> Prepared<'a, T> {
         while rounds < repeat.times {
             self.walk_statements(round, run, into.as_deref_mut(), rounds == 0)?;
             rounds += 1;
-            // It has the same bits on all ranks, so all end here.
+            // It has the same bits on all ranks, so all stop here.
             scalar = repeat.until.map(|until| as_float(self.array(until.scalar, run, into.as_deref()).block()[0]));
             self.rename(repeat);
             if repeat.until.zip(scalar).is_some_and(|(until, scalar)| scalar < until.below) {
                 break;
             }
         }
-        // What is still another array is one of its own afterwards.
+        // A value that is still an alias gets an array of its own afterwards.
         for carried in &repeat.carried {
             let value = carried.value;
             if self.made[value.0].is_none() {
@@ -509,7 +507,7 @@ impl<'a, T: Element> Prepared<'a, T> {
         Ok((rounds, scalar))
     }
 
-    /// Has each value be what is its next one, which is not copied, and gives back all else that the round left.
+    /// Replaces each value by its next one, without a copy, and frees everything else that the round left.
     fn rename(&mut self, repeat: &Repeat) {
         let next = repeat.carried.iter().map(|carried| (self.made[carried.next.0].take(), self.names[carried.next.0]));
         let next: Vec<_> = next.collect();
@@ -523,17 +521,17 @@ impl<'a, T: Element> Prepared<'a, T> {
         }
     }
 
-    /// An array that is there, perhaps the output that was given.
+    /// An existing array, possibly the output that was given.
     fn array<'r>(&'r self, id: ArrayId, run: &Run<'r, T>, into: Option<&'r DistArray<T>>) -> &'r DistArray<T> {
         let Self { inputs: ids, outputs, made, names, .. } = self;
         Arrays { inputs: run.inputs, ids, made, names, given: into.map(|given| (outputs[0], given)) }.get(id)
     }
 
-    /// An array for a statement to write, with what its kernel starts from in it.
+    /// An array for a statement to write, with its kernel's initial values.
     fn target(&mut self, part: Part<'_>, id: ArrayId) -> Result<DistArray<T>> {
         let array = self.program.array(id);
         let identity = match part {
-            // A next version begins as the one before it.
+            // A next version begins as the previous one.
             Part::Nest(nest, _) if self.versions[nest.0].is_some() => None,
             Part::Nest(nest, _) => self.kernels[nest.0].borrow().identity(),
             Part::Begin(_) | Part::Await(_) | Part::Free(_) | Part::Repeat(..) => None,
@@ -549,14 +547,14 @@ impl<'a, T: Element> Prepared<'a, T> {
         made.map_err(|error| of_array(array.name, &array.sharding, error))
     }
 
-    /// An array that has room, filled with an element or with anything in it.
+    /// An array in its room, filled with an element or with arbitrary contents.
     fn array_in_room(&mut self, id: ArrayId, filled: Option<T>) -> Result<DistArray<T>> {
         let Array { name, sharding, .. } = self.program.array(id);
         let room = self.room_of[id.0].expect("it has room; this is a bug in polyshard");
         self.rooms[room.0].array(self.world, sharding, filled).map_err(|error| of_array(*name, sharding, error))
     }
 
-    /// Gives back the memory of an array, if there is one.
+    /// Frees the memory of an array, if it has been made.
     fn free(&mut self, id: ArrayId) {
         if let Some(array) = self.made[id.0].take() {
             self.put_back(id, array);
@@ -570,11 +568,11 @@ impl<'a, T: Element> Prepared<'a, T> {
     }
 }
 
-/// What a run is given.
+/// The arguments of a run.
 struct Run<'r, T> {
     inputs: &'r [&'r DistArray<T>],
     scalars: &'r Scalars,
-    /// Who called it.
+    /// The line of the call.
     at: &'static Location<'static>,
 }
 

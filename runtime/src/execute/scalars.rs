@@ -1,9 +1,9 @@
 //! The values that a run is given for the scalars of its kernels.
 //!
 //! ```text
-//! alpha          that of every kernel that has one
+//! alpha          the scalar of every kernel that has one
 //! first.alpha    that of the kernel `first`, whatever is given for all
-//! Y.alpha        that of the kernel which writes `Y`, where several have its name
+//! Y.alpha        that of the kernel that writes `Y`, if several have its name
 //! ```
 
 use crate::comm::{exchange_words, sentence};
@@ -12,14 +12,14 @@ use polyshard_layout::Name;
 use polyshard_program::{Kernel, KernelError, NestId, Number, Program};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// The kernels that run with other scalars than they captured, each with the number of its nest.
+/// The kernels that run with scalars other than those that they captured, each with the number of its nest.
 pub(super) struct Scalars(Vec<(NestId, Kernel)>);
 
 /// A kernel of a program.
 struct Stage<'a> {
     nest: NestId,
     kernel: &'a Kernel,
-    /// What scalars of this kernel alone are called by.
+    /// The prefix of scalars of this kernel alone.
     name: Name,
 }
 
@@ -35,7 +35,7 @@ impl Scalars {
         let mut kernels = Vec::new();
         for stage in &stages {
             let mut taken: Vec<(Name, Number)> = Vec::new();
-            // What is given for one kernel comes before what is given for all.
+            // A value for one kernel takes precedence over one for all.
             for of_one in [true, false] {
                 let given = values.iter().filter(|(name, _)| name.contains('.') == of_one);
                 let given = given.filter_map(|&(name, value)| Some((stage.scalar(name)?, value.number())));
@@ -49,8 +49,7 @@ impl Scalars {
         Ok(Self(kernels))
     }
 
-    /// Refuses values that are not the same on all ranks, where ranks compare what they call; collective then, if some are
-    /// given.
+    /// Checks that the values are the same on all ranks, if ranks compare their calls; collective then, unless no values are given.
     ///
     /// # Errors
     /// [`RunError::ScalarsDiffer`], the same on all ranks.
@@ -83,14 +82,14 @@ impl Scalars {
         Ok(())
     }
 
-    /// The kernel of a nest with the values that are for it; none if it keeps those that it has.
+    /// The kernel of a nest with the values given for it; `None` if it keeps its own.
     pub(super) fn kernel(&self, nest: NestId) -> Option<&Kernel> {
         self.0.iter().find(|(number, _)| *number == nest).map(|(_, kernel)| kernel)
     }
 }
 
 impl Stage<'_> {
-    /// The scalar of this kernel that `name` is one for.
+    /// The scalar of this kernel that `name` refers to.
     fn scalar(&self, name: &str) -> Option<Name> {
         let name = match name.split_once('.') {
             Some((stage, scalar)) => Some(scalar).filter(|_| self.name == *stage)?,
@@ -100,7 +99,7 @@ impl Stage<'_> {
     }
 }
 
-/// The kernels of a program, by their own names if no two have the same, else by the arrays that they write.
+/// The kernels of a program, each under its own name, or under the array that it writes if several have that name.
 fn stages(program: &Program) -> Vec<Stage<'_>> {
     let is_shared = |name| program.nests().filter(|nest| nest.kernel.name() == name).count() > 1;
     let stages = (0..).map(NestId).zip(program.nests()).map(|(id, nest)| {
@@ -111,7 +110,7 @@ fn stages(program: &Program) -> Vec<Stage<'_>> {
     stages.collect()
 }
 
-/// Says which scalars there are instead of `name`.
+/// The error for an unknown scalar `name`, with the scalars that exist.
 fn unknown(name: Name, stages: &[Stage<'_>]) -> Error {
     let all = stages.iter().flat_map(|stage| stage.kernel.scalars().iter().map(|scalar| (stage.name, scalar.0)));
     let all: Vec<_> = all.map(|(stage, scalar)| format!("{stage}.{scalar}")).collect();
@@ -127,7 +126,7 @@ fn unknown(name: Name, stages: &[Stage<'_>]) -> Error {
     }
 }
 
-/// A value as ranks hand it to one another: its kind and its bits.
+/// A value as ranks exchange it: its kind and its bits.
 fn words(value: Number) -> [u64; 2] {
     match value {
         Number::Int(value) => [1, value.cast_unsigned()],
@@ -135,7 +134,7 @@ fn words(value: Number) -> [u64; 2] {
     }
 }
 
-/// Says what a rank has, for one and for several.
+/// A rank's value in words, for one rank and for several.
 fn had([kind, bits]: [u64; 2]) -> [String; 2] {
     let number = match kind {
         1 => Number::Int(bits.cast_signed()),

@@ -1,4 +1,4 @@
-//! Programs whose element type the compiler knows.
+//! Programs whose element type is known to the compiler.
 
 use super::{Execute, check_type};
 use crate::{DistArray, Element, Result, World};
@@ -7,9 +7,9 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::panic::Location;
 
-/// A program over elements of type `T`: to run it on arrays of another type does not compile.
+/// A program over elements of type `T`: running it on arrays of another type does not compile.
 ///
-/// It is a [`Program`] otherwise. [`Execute::typed`] makes it, and checks once that the kernel is over `T`.
+/// Otherwise it is a [`Program`]. [`Execute::typed`] makes it, and checks once that the kernel is over `T`.
 ///
 /// ```
 /// use polyshard::prelude::*;

@@ -1,4 +1,4 @@
-//! The kernel's right-hand side as something to evaluate.
+//! The kernel's right-hand side as an expression to evaluate.
 
 use crate::Element;
 use crate::element::of_number;

@@ -1,4 +1,4 @@
-//! What a program computed, compared with its sequential meaning: each kernel in turn on whole arrays, on one rank.
+//! Results of a program, compared with its sequential meaning: each kernel in turn on whole arrays, on one rank.
 
 use super::{check_type, only_kernel};
 use crate::array::agreed;
@@ -26,13 +26,13 @@ pub(crate) fn verify<T: Element>(
     if writes.len() != outputs.len() {
         return Err(RunError::Verified { outputs: writes, given: outputs.len() }.into());
     }
-    // All ranks gather all arrays, also those on which nothing arrives.
+    // All ranks take part in gathering all arrays, also those that receive nothing.
     let whole = |arrays: &[&DistArray<T>]| arrays.iter().map(|array| array.gathered(world)).collect::<Result<Vec<_>>>();
     let (inputs, outputs) = (whole(inputs)?, whole(outputs)?);
     let error = if world.is_root() {
         let [inputs, outputs] = [inputs, outputs].map(|arrays| arrays.into_iter().flatten().collect::<Vec<_>>());
         if instances(program) >= MANY {
-            // There is nobody left to tell if it fails.
+            // A failure to write the message cannot be reported.
             let _ = writeln!(io::stderr(), "checking the result on rank 0, which computes it sequentially");
         }
         compare(program, inputs, &outputs, tolerance)
@@ -44,7 +44,7 @@ pub(crate) fn verify<T: Element>(
     Ok(error[0])
 }
 
-/// Statement instances that take a core more than a second.
+/// A number of statement instances that takes a core more than a second.
 const MANY: u64 = 1 << 32;
 
 /// The statement instances of all kernels, in all rounds.
@@ -57,7 +57,8 @@ fn instances(program: &Program) -> u64 {
     all.fold(0, u64::saturating_add)
 }
 
-/// Compares the outputs with what the program makes of the inputs, and returns the largest error.
+/// Compares the outputs with those that the program computes sequentially from the inputs, and returns the largest
+/// error.
 fn compare<T: Element>(
     program: &Program,
     inputs: Vec<ArrayD<T>>,
@@ -99,18 +100,18 @@ fn sequential<T: Element>(program: &Program, inputs: Vec<ArrayD<T>>) -> Result<V
     Ok(outputs.map(|id| arrays[id.0].take().expect("every output is written")).collect())
 }
 
-/// Does what statements do, on whole arrays.
+/// Executes statements on whole arrays.
 fn follow<T: Element>(body: &Body, statements: &[Statement], arrays: &mut [Option<ArrayD<T>>]) -> Result<()> {
     for part in Body::parts_of(statements) {
         match part {
             Part::Nest(id, _) => {
                 let nest = &body.nests[id.0];
                 let inputs = nest.reads().iter().map(|id| arrays[id.0].as_ref().expect("what is read was written"));
-                // The next version of an array has the values of that one where the kernel writes none.
+                // The next version of an array keeps the previous values where the kernel does not write.
                 let mut begun = body.version_before(nest).and_then(|before| arrays[before.0].clone());
                 begun.iter_mut().for_each(|begun| restart(&nest.kernel, begun));
                 let mut found = reference(&nest.kernel, &inputs.collect::<Vec<_>>(), begun)?;
-                // Each time step reads what the one before wrote.
+                // Each time step reads the output of the previous one.
                 for _ in 1..nest.applications() {
                     found = reference(&nest.kernel, &[&found], None)?;
                 }
@@ -152,7 +153,7 @@ mod tests {
     use crate::{DType, DistArray, Element, Execute, Result, World, spmd};
     use polyshard_program::Program;
 
-    /// What is said of a redistribution over two ranks, given these arrays.
+    /// The message of `verify` for a redistribution over two ranks, given these arrays.
     fn said(tolerance: f64, arrays: impl Fn(&World, [&Sharding; 2]) -> Result<Vec<DistArray<f64>>> + Sync) -> String {
         let mesh = Mesh::new([("x", 2)]);
         let by = |dim| Sharding::new(&mesh, &[4, 6], &[Placement::block(dim, "x")]).expect("a sharding");

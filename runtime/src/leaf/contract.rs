@@ -1,8 +1,8 @@
 //! Contractions: sums of products of two strided operands, mapped onto one GEMM per outer iteration.
 //!
-//! The loops of a leaf have roles. Of the loops of each of the roles M, N and K, one goes into the GEMM;
-//! loops that continue one another are merged first, so that a tile of several contracted dimensions is
-//! still one call. The others are walked outside, in the order given.
+//! The loops of a leaf have roles. Of the loops of each of the roles M, N and K, one becomes part of the GEMM; loops that continue each
+//! other are merged first, so that a tile of several contracted dimensions is still one call. The others are walked outside, in the order
+//! given.
 
 use super::packed::packed;
 use super::panel::{MatrixProduct, Panel, PanelMut};
@@ -28,12 +28,11 @@ const ONCE: Loop = Loop { count: 1, strides: [0; 3] };
 ///
 /// A tile of sums that has just been reset and that the loops fill is written without being read.
 ///
-/// `f32` and `f64` go through a GEMM with fused multiply-add where the processor has it, in an order of
-/// summation that depends on the counts and strides alone, of operands in the middle of shards on those of their tiles; integers wrap. `2 * product of counts` flops.
-///
+/// `f32` and `f64` use a GEMM with fused multiply-add if the processor has it, in an order of summation that depends only on the counts and
+/// strides (for operands inside shards, on the strides of their tiles); integers wrap. `2 * product of counts` flops.
 /// # Panics
-/// If an operand would be touched outside its data, if a loop moves an operand that its role excludes, or if
-/// a loop that is not of role K leaves `c` where it is: a bug in polyshard.
+/// If an operand would be accessed outside its data, if a loop moves an operand that its role excludes, or if a loop of another role than K
+/// does not move `c`: a bug in polyshard.
 #[track_caller]
 pub fn contract<T: Element>(
     counts: &[usize],
@@ -62,8 +61,8 @@ pub(crate) fn contract_strided<T: Element>(
     if counts.contains(&0) {
         return c.set();
     }
-    // Overwriting may keep a -0, which becomes 0 where it is added to 0, as slices do that do not fill the output. Both give the same bits
-    // where a kernel begins its sums with 0, as those of two matrices do.
+    // Overwriting may keep a -0, which becomes 0 if it is added to 0, as in slices, which do not fill the output. Both give the same bits
+    // if a kernel begins its sums with 0, as those of two matrices do.
     let terms = counts.iter().zip(roles).filter(|(_, role)| **role == Role::K);
     let begins_with_0 = alpha > T::ZERO && terms.map(|(&count, _)| count).product::<usize>() > gemm::VECTORS;
     let may_overwrite = c.is_unset()
@@ -89,7 +88,7 @@ pub(crate) fn contract_strided<T: Element>(
         in_blocks = in_tiles.prefers_blocks();
     }
     let Plan { m, n, k, outer, .. } = plan;
-    // Sums that are taken in several turns begin with what an element counts as.
+    // Sums that are taken in several steps begin with the value that an unset element stands for.
     let adds = !may_overwrite || m.count.min(n.count) == 1 || outer.iter().any(|(_, role, _)| *role == Role::K);
     if adds {
         c.set();
@@ -162,7 +161,7 @@ fn fills(len: usize, offset: i64, counts: &[usize], roles: &[Role], strides: &[i
     offset == 0 && filled == Some(len as i64)
 }
 
-/// Merges loops of one role that continue one another.
+/// Merges loops of the same role that continue each other.
 fn merged(mut loops: Loops) -> Loops {
     let pair = |loops: &Loops| {
         let mut pairs = (0..loops.len()).flat_map(|outer| (0..loops.len()).map(move |inner| (outer, inner)));
@@ -193,14 +192,14 @@ fn check(one: &Loop, role: Role) {
 
 /// Whether no two iterations of the pair of loops touch one element of `c`, as a GEMM requires.
 ///
-/// Loops that interleave in `c` may still be apart; they are not worth telling, and run as vectors.
+/// Loops that interleave in `c` may still be disjoint; detecting that is not worth it, and they run as vectors.
 fn apart(m: &Loop, n: &Loop) -> bool {
     let reach = |one: &Loop| one.strides[C].abs() * one.count as i64;
     n.count == 1 || m.strides[C].abs() >= reach(n) || n.strides[C].abs() >= reach(m)
 }
 
-/// The loop of `role` that a GEMM gains most from: long enough to fill its registers, then of unit stride in
-/// as many operands as may be, then the longest; of loops that may be cut into slices, it is the same one in each slice.
+/// The loop of `role` from which a GEMM gains most: long enough to fill its registers, then of unit stride in as many operands as possible,
+/// then the longest; of loops that may be cut into slices, it is the same one in each slice.
 fn best(loops: &Loops, role: Role, operands: [usize; 2]) -> Option<usize> {
     let longest = if role == Role::K { usize::MAX } else { gemm::least_rows() };
     let gain = |one: &Loop| {

@@ -1,7 +1,7 @@
-//! How an expression is evaluated: a row at a time, in few passes over rows.
+//! Evaluation of an expression: a row at a time, in few passes over rows.
 //!
-//! A pass computes one operation, or a few where rows are added up or scaled before they are, since what a pass costs is
-//! what it loads and stores. Each point sees the operations of the tree in the tree's order.
+//! A pass computes one operation, or a few if rows are first added up or scaled, since the cost of a pass is its loads and stores. Each
+//! point sees the operations of the tree in the tree's order.
 
 use super::expression::Expression::{self, Add, Const, Mul, Operand};
 use super::functions::{self, Pass};
@@ -15,15 +15,15 @@ impl<T: Element> Pointwise<T> for Expression<T> {
         let parts = self.parts().into_iter().map(Self::scratch);
         match self {
             Self::If(..) => 3 + parts.max().unwrap_or(0),
-            // A second part is computed beside the first.
+            // The second part is computed while the first occupies a row.
             _ => parts.enumerate().map(|(nth, rows)| nth + rows).max().unwrap_or(0),
         }
     }
 
     fn points(&self) -> usize {
-        // In one pass, memory is read on while functions are computed that take longer than that.
+        // In one pass, reads of memory overlap with functions that take longer.
         let in_one_pass = |call: RowCall| matches!(call.function, Function::Exp | Function::Log | Function::Tanh);
-        // In short rows, so it is with several.
+        // With several passes, they do so in short rows.
         let short = self.computes_long() && !call_of_rows(self).is_some_and(in_one_pass);
         if short { (1 << 10) / size_of::<T>() } else { in_one_go::<T>() }
     }
@@ -48,22 +48,22 @@ impl<T: Element> Pointwise<T> for Expression<T> {
 /// The evaluation of an expression to `out`.
 struct Evaluation<'a, 'o, T> {
     operands: &'a Rows<'o, T>,
-    /// Rows as long as `out`, as many as the expression asks for.
+    /// As many rows as the expression needs, each as long as `out`.
     scratch: &'a mut [T],
     out: &'a mut [T],
 }
 
-/// Where the values of a subexpression come from.
+/// The source of a subexpression's values.
 enum Source<'o, T> {
     Row(&'o [T]),
     Const(T),
-    /// They are computed.
+    /// They have to be computed.
     None,
 }
 
 impl<'o, T: Element> Evaluation<'_, 'o, T> {
-    /// Whether passes compute more than one operation. Each of them is a loop that is compiled for all vectors of the type, and
-    /// for integers they would cost every build more than they save in the few programs that compute with integers.
+    /// Whether passes compute more than one operation. Each of them is a loop that is compiled for all vectors of the type; for integers
+    /// they would cost every build more than they save in the few programs that compute with integers.
     const FUSES: bool = matches!(T::DTYPE, DType::F32 | DType::F64);
 
     fn of(&mut self, expression: &Expression<T>) {
@@ -74,7 +74,7 @@ impl<'o, T: Element> Evaluation<'_, 'o, T> {
         }
     }
 
-    /// The sum of the expression and `end`, which costs no pass of its own.
+    /// Writes the sum of the expression and `end`, which takes no pass of its own.
     fn plus(&mut self, expression: &Expression<T>, end: T) {
         match expression {
             Operand(i) => vector::rows(self.out, [self.operands.get(*i)], &|[a]: [T; 1]| a.add(end)),
@@ -91,7 +91,7 @@ impl<'o, T: Element> Evaluation<'_, 'o, T> {
                 vector::update(self.out, [], &|a, []| a.sign().add(end));
             }
             Expression::Call(function, inner) => {
-                // Longer functions are compiled once, with what is done in the same pass.
+                // Longer functions are compiled once, with the other operations of the same pass.
                 if !self.calls_rows(expression, end) {
                     self.of(inner);
                     functions::call(*function, Pass { from: None, negated: false, times: None, end }, self.out);
@@ -128,7 +128,7 @@ impl<'o, T: Element> Evaluation<'_, 'o, T> {
         }
     }
 
-    /// Computes a function of an operand, and what may be done in the same pass, if that is all; returns whether it is.
+    /// Computes a function of an operand, with other operations in the same pass, if the expression is nothing else; returns whether it is.
     fn calls_rows(&mut self, expression: &Expression<T>, end: T) -> bool {
         let Some(RowCall { function, of, negated, times }) = call_of_rows(expression) else { return false };
         let len = self.out.len();
@@ -166,8 +166,8 @@ impl<'o, T: Element> Evaluation<'_, 'o, T> {
         vector::update(self.out, [], &|a, []| op(a));
     }
 
-    /// The subexpression between two bounds, of which one may be beyond all values: then it changes none, NaNs included. It
-    /// costs no pass of its own after an operation on two values.
+    /// The subexpression between two bounds, one of which may be beyond all values: then it changes none, NaNs included. It takes no pass
+    /// of its own after an operation on two values.
     fn clamped(&mut self, inner: &Expression<T>, [low, high]: [T; 2], end: T) {
         let clamp = |a: T| a.maximum(low).minimum(high).add(end);
         if Self::FUSES {
@@ -211,7 +211,7 @@ impl<'o, T: Element> Evaluation<'_, 'o, T> {
         }
     }
 
-    /// The same as [`binary`](Self::binary) of subexpressions that may be multiplied by constants first; by 1 if only the other one is.
+    /// As [`binary`](Self::binary), of subexpressions that may be multiplied by constants first; by 1 if only the other one is.
     fn scaled(&mut self, left: &Expression<T>, right: &Expression<T>, op: impl Fn(T, T) -> T) {
         if Self::FUSES && (factor(left).is_some() || factor(right).is_some()) {
             let (k, left) = factor(left).unwrap_or((T::ONE, left));
@@ -221,7 +221,7 @@ impl<'o, T: Element> Evaluation<'_, 'o, T> {
         self.binary(left, right, op);
     }
 
-    /// The same as [`binary`](Self::binary) of subexpressions to which constants may be added first; -0.0 if only to the other one.
+    /// As [`binary`](Self::binary), of subexpressions to which constants may be added first; -0.0 if only to the other one.
     fn shifted(&mut self, left: &Expression<T>, right: &Expression<T>, op: impl Fn(T, T) -> T) {
         if Self::FUSES && (shift(left).is_some() || shift(right).is_some()) {
             let nothing = T::ZERO.negate();
@@ -232,7 +232,7 @@ impl<'o, T: Element> Evaluation<'_, 'o, T> {
         self.binary(left, right, op);
     }
 
-    /// Adds the sum of four operands, which may be multiplied by a constant, in one pass, and returns whether it is one.
+    /// Adds the sum of four operands, which may be multiplied by a constant, in one pass, if `right` is such a sum; returns whether it is.
     fn plus_four_rows(&mut self, left: &Expression<T>, right: &Expression<T>, end: T) -> bool {
         let (l, right) = factor(right).unwrap_or((T::ONE, right));
         let Some([a, b, c, d]) = self.four_rows(right) else { return false };
@@ -257,7 +257,7 @@ impl<'o, T: Element> Evaluation<'_, 'o, T> {
         Some([*a, *b, *c, *d].map(|i| self.operands.get(i)))
     }
 
-    /// Adds up three or four terms in one pass, of which all but the first one are operands, and returns whether they are.
+    /// Adds up three or four terms in one pass, if all but the first one are operands; returns whether they are.
     fn sum_of_rows(&mut self, left: &Expression<T>, right: &Expression<T>, end: T) -> bool {
         let (Add(first, second), Operand(c)) = (left, right) else { return false };
         let Operand(b) = **second else { return false };
@@ -276,7 +276,7 @@ impl<'o, T: Element> Evaluation<'_, 'o, T> {
         true
     }
 
-    /// Computes both values for all points and picks, which vectorises, unless a value must not be computed.
+    /// Computes both values for all points and selects one, which vectorises, unless a value must not be computed.
     fn choose(&mut self, comparison: Comparison, parts: &[Expression<T>; 4], end: T) {
         let [left, right, then, otherwise] = parts;
         if then.may_fail() || otherwise.may_fail() {
@@ -361,7 +361,7 @@ fn shift<T: Element>(expression: &Expression<T>) -> Option<(T, &Expression<T>)> 
     }
 }
 
-/// Makes those values the third row's where the first two rows compare so, and adds `end` to all.
+/// Replaces values by the third row's where the comparison of the first two rows holds, and adds `end` to all.
 fn pick<T: Element>(values: &mut [T], rows: [&[T]; 3], holds: impl Fn(T, T) -> bool, end: T) {
     vector::update(values, rows, &|other, [left, right, then]: [T; 3]| {
         let value = if holds(left, right) { then } else { other };

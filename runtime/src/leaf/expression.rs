@@ -31,7 +31,7 @@ pub enum Expression<T> {
     Pow(Box<Expression<T>>, Box<Expression<T>>),
     /// A function of one value.
     Call(Function, Box<Expression<T>>),
-    /// One of two values: what is compared, left and right, then the value if that holds and the one if not.
+    /// One of two values: the left and right side of the comparison, then the value if it holds and the one if not.
     If(Comparison, Box<[Expression<T>; 4]>),
 }
 
@@ -61,7 +61,7 @@ impl<T: Element> Expression<T> {
         }
     }
 
-    /// The expressions that it is made of, left to right.
+    /// Its subexpressions, left to right.
     pub(super) fn parts(&self) -> SmallVec<[&Self; 4]> {
         match self {
             Self::Operand(_) | Self::Const(_) => SmallVec::new(),
@@ -77,7 +77,7 @@ impl<T: Element> Expression<T> {
         }
     }
 
-    /// Whether a function is computed that takes longer than memory takes to be read.
+    /// Whether it computes a function that takes longer than reading memory.
     pub(super) fn computes_long(&self) -> bool {
         use Function::{Abs, Floor, Sign, Sqrt};
         match self {
@@ -87,7 +87,7 @@ impl<T: Element> Expression<T> {
         }
     }
 
-    /// Whether an integer may be divided by 0, so that a value which is not chosen must not be computed.
+    /// Whether an integer may be divided by 0, so that a value that is not chosen must not be computed.
     pub(super) fn may_fail(&self) -> bool {
         let is_number = |value: &Self| matches!(value, Self::Const(value) if *value != T::ZERO);
         let divides = matches!(self, Self::Div(_, by) if !T::DTYPE.is_float() && !is_number(by));

@@ -1,9 +1,9 @@
-//! How the values of a row are combined into the output.
+//! Combination of the values of a row into the output.
 
 use super::vector;
 use crate::{Element, ReduceOp};
 
-/// Values of a row that are combined side by side when the row reduces to one element.
+/// Lanes in which values of a row are combined when the row reduces to one element.
 const LANES: usize = 32;
 
 /// A row that is combined to one value: lane `i` takes points `i`, `i + 32`, and so on.
@@ -18,7 +18,7 @@ impl<T: Element> Lanes<T> {
         Self { lanes: [T::ZERO; LANES], filled: 0 }
     }
 
-    /// Takes the row's next values; only the last time are they not a multiple of 32.
+    /// Takes the row's next values; their number is a multiple of 32, except the last time.
     pub(super) fn combine(&mut self, values: &[T], op: ReduceOp) {
         // One loop per operation, each of them simple enough to vectorise.
         match op {
@@ -70,7 +70,7 @@ fn is_nan<T: Element>(value: T) -> bool {
     value.ne(&value)
 }
 
-/// Combines values into the elements of `c` from `offset` on, `stride` apart and not 0.
+/// Combines values into the elements of `c` at `offset`, `offset + stride` and so on; `stride` is not 0.
 pub(super) fn accumulate<T: Element>(c: &mut [T], offset: i64, stride: i64, values: &[T], op: ReduceOp) {
     match op {
         ReduceOp::Sum => accumulate_with(c, offset, stride, values, T::add),
@@ -80,8 +80,8 @@ pub(super) fn accumulate<T: Element>(c: &mut [T], offset: i64, stride: i64, valu
     }
 }
 
-/// Overwrites the elements of `c` from `offset` on, `stride` apart and not 0, with the values combined into the identity,
-/// which makes a difference to `-0.0`.
+/// Overwrites the elements of `c` at `offset`, `offset + stride` and so on with the values combined into the identity, which changes
+/// `-0.0`; `stride` is not 0.
 pub(super) fn store<T: Element>(c: &mut [T], offset: i64, stride: i64, values: &[T], op: ReduceOp) {
     match op {
         ReduceOp::Sum => store_with(c, offset, stride, values, |value| T::ZERO.add(value)),

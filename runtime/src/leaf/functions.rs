@@ -7,20 +7,20 @@ use bytemuck::{cast, cast_slice, cast_slice_mut};
 use polyshard_program::Function;
 use pulp::{Arch, Simd, WithSimd};
 
-/// What a function is called of, and what is done with its values.
+/// The arguments of a function, and the other operations of the same pass.
 #[derive(Clone, Copy)]
 pub(super) struct Pass<'a, T> {
-    /// The row of which it is called; `None` for what the output holds.
+    /// The row of arguments; `None` for the current values of the output.
     pub(super) from: Option<&'a [T]>,
-    /// Whether it is called of the row's negatives.
+    /// Whether the arguments are negated.
     pub(super) negated: bool,
     /// The row by which the values are multiplied.
     pub(super) times: Option<&'a [T]>,
-    /// What is added at last.
+    /// The value that is added last.
     pub(super) end: T,
 }
 
-/// Writes what the pass gives for each value of a row to `out`, with the function that [`Element`]'s methods compute of one value.
+/// Writes the results of a pass for each value of a row to `out`, with the function that [`Element`]'s methods compute for one value.
 pub(super) fn call<T: Element>(function: Function, pass: Pass<'_, T>, out: &mut [T]) {
     match T::DTYPE {
         DType::F32 => of_f32(function, pass.cast(), cast_slice_mut(out)),
@@ -30,7 +30,7 @@ pub(super) fn call<T: Element>(function: Function, pass: Pass<'_, T>, out: &mut 
 }
 
 impl<'a, T: Element> Pass<'a, T> {
-    /// The same pass, of the same type by another name.
+    /// The same pass, with the same type under another name.
     fn cast<U: Element>(self) -> Pass<'a, U> {
         let Self { from, negated, times, end } = self;
         Pass { from: from.map(cast_slice), negated, times: times.map(cast_slice), end: cast(end) }
@@ -46,8 +46,8 @@ fn one_by_one<T: Element>(function: Function, pass: Pass<'_, T>, out: &mut [T]) 
     }
 }
 
-/// Writes what a pass gives in a loop for the processor's vectors. The function is named, since a closure as long as these would
-/// stay a call.
+/// Writes the results of a pass in a loop for the processor's vectors. The function is named, since a closure as long as these would stay a
+/// call.
 macro_rules! each {
     ($pass:expr, $out:expr, $type:ident, $function:path) => {{
         struct Each<'a>(Pass<'a, $type>, &'a mut [$type]);
@@ -57,7 +57,7 @@ macro_rules! each {
             fn with_simd<S: Simd>(self, _: S) {
                 let Self(Pass { from, negated, times, end }, out) = self;
                 let sign = if negated { (-0.0 as $type).to_bits() } else { 0 };
-                // The same for all passes: a sign that stays, and a product with 1.
+                // The same for all passes: a sign that is unchanged, and a product with 1.
                 let value = |of: $type, times: $type| $function($type::from_bits(of.to_bits() ^ sign)) * times + end;
                 let (groups, rest) = out.as_chunks_mut::<GROUP>();
                 let (from_groups, from_rest) = from.map(|from| from.as_chunks::<GROUP>()).unzip();
@@ -92,7 +92,7 @@ macro_rules! each {
 macro_rules! rows {
     ($of_type:ident, $type:ident, $functions:ident) => {
         fn $of_type(function: Function, pass: Pass<'_, $type>, out: &mut [$type]) {
-            // Larger angles take a branch, with which a loop is none of vectors.
+            // Larger angles take a branch, which keeps a loop from being vectorised.
             let near = |values: &[$type]| !values.iter().fold(false, |far, x| far | (x.abs() > $functions::NEAR));
             match function {
                 Function::Exp => each!(pass, out, $type, $functions::exp),

@@ -9,72 +9,72 @@ use crate::{Element, Strided};
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 
-/// Rows that are gathered together where they lie side by side in memory.
+/// Rows that are gathered together if they are adjacent in memory.
 pub(super) const ROWS: usize = 16;
 /// Points of a row that are transposed at once.
 const POINTS: usize = 8;
 
-/// The operands along the two inner loops, and room for the rows of those that are not contiguous.
+/// The operands along the two inner loops, and buffers for the rows of those that are not contiguous.
 pub(super) struct Gather<'a, T> {
     operands: &'a [Strided<'a, T>],
     cross: &'a Loop,
     inner: &'a Loop,
-    /// Where the rows of each operand come from.
+    /// Where the rows of each operand are read.
     places: Places,
     gathered: &'a mut [T],
     /// The current row of each operand that is in parts.
     parts: SmallVec<[Parts; 10]>,
-    /// The points of the current row, beyond its first one, at which some operand begins to be read in another place.
+    /// The points of the current row, beyond its first one, at which some operand changes to another place.
     cuts: SmallVec<[usize; 16]>,
     /// Where each operand's current row starts.
     starts: SmallVec<[Start; 10]>,
 }
 
-/// Where the rows of each operand come from.
+/// Where the rows of each operand are read.
 pub(super) type Places = SmallVec<[Place; 10]>;
 
-/// Where the rows of an operand come from.
+/// Where the rows of an operand are read.
 #[derive(Clone, Copy)]
 pub(super) enum Place {
-    /// They are read where they lie.
+    /// In place.
     Contiguous,
-    /// One element fills the row, which starts here; the element's offset if it is filled already.
+    /// In a row filled with one element, which starts here; the cached offset of that element, if the row is filled already.
     Repeated(usize, Option<i64>),
-    /// The row is gathered to here, one at a time.
+    /// Gathered to a row that starts here, one row at a time.
     Row(usize),
-    /// Rows are gathered to here, [`ROWS`] at a time.
+    /// Gathered to rows that start here, [`ROWS`] rows at a time.
     Block(usize),
-    /// Points whose index is in a box are read elsewhere, and points outside of the array are a value; a row of which
-    /// some are is gathered to here.
+    /// Points whose index is in a box are read elsewhere, and points outside of the array have a fixed value; a row with points in several
+    /// places is gathered.
     Parts {
-        /// Where it is gathered.
+        /// Where such a row is gathered.
         place: usize,
-        /// The first of the walks of the interior, if there is one, and of the indices.
+        /// The first of the strided cursors of the interior, if any, and of the indices.
         walks: usize,
     },
-    /// The row is filled with numbers that grow, from here on.
+    /// In a row filled with growing numbers, which starts here.
     Numbers(usize),
 }
 
 /// The current row of an operand in parts.
 #[derive(Clone)]
 struct Parts {
-    /// How far its first point is in the operand's data, and in those of its interior.
+    /// The offset of its first point in the operand's data, and in the data of its interior.
     offset: i64,
     interior: i64,
-    /// The points that are read elsewhere; `0..0` if there are none.
+    /// The points that are read elsewhere; `0..0` for none.
     elsewhere: Range<usize>,
-    /// The points whose index is inside of the array; `0..0` if there are none.
+    /// The points whose index is inside of the array; `0..0` for none.
     inside: Range<usize>,
 }
 
-/// The indices that say where a point of an operand is read: of the interior, then those that may be outside.
+/// The indices that decide where a point of an operand is read: those of the interior, then those that may be outside.
 pub(super) fn indices<'a, T>(operand: &'a Strided<'_, T>) -> impl Iterator<Item = &'a Index> {
     let interior = operand.interior.iter().flat_map(|interior| &interior.indices);
     interior.chain(operand.outside.iter().flat_map(|outside| &outside.indices))
 }
 
-/// Says where the rows of the operands come from, then those of `numbers`, and how many elements of room that takes.
+/// Returns where the rows of the operands are read, then those of `numbers`, and how many elements of room they take.
 pub(super) fn places<T>(operands: &[Strided<'_, T>], numbers: usize, order: &Order) -> (Places, usize) {
     let mut room = 0;
     let mut rows = |rows: usize| {
@@ -101,8 +101,8 @@ pub(super) fn places<T>(operands: &[Strided<'_, T>], numbers: usize, order: &Ord
     (places, room + numbers * CHUNK)
 }
 
-/// Whether the elements of all operands follow one another along the inner loop, be it in two places: then rows between
-/// [`cuts`](Gather::cut) are read where they lie, and may be of any length.
+/// Whether the elements of all operands are contiguous along the inner loop, if only in two places: then rows between [`cuts`](Gather::cut)
+/// are read in place, and may be of any length.
 pub(super) fn are_in_place<T>(operands: &[Strided<'_, T>], places: &Places, order: &Order) -> bool {
     let consecutive = |of: usize| order.inner.strides[of] == 1;
     places.iter().enumerate().all(|(i, place)| match place {
@@ -115,7 +115,7 @@ pub(super) fn are_in_place<T>(operands: &[Strided<'_, T>], places: &Places, orde
 }
 
 impl<'a, T: Element> Gather<'a, T> {
-    /// The operands, whose rows come from where [`places`] says, with that much room to gather them.
+    /// Returns the operands, whose rows are read at [`places`], with that much room to gather them.
     pub(super) fn new(operands: &'a [Strided<'a, T>], order: &'a Order, places: Places, gathered: &'a mut [T]) -> Self {
         let parts = smallvec![Parts { offset: 0, interior: 0, elsewhere: 0..0, inside: 0..0 }; operands.len()];
         let starts = smallvec![Start::Data(0); places.len()];
@@ -123,13 +123,13 @@ impl<'a, T: Element> Gather<'a, T> {
         Self { operands, cross: &order.cross, inner: &order.inner, places, gathered, parts, cuts, starts }
     }
 
-    /// How far the walk number `of` is at a point of a row, and how far it moves to the next.
+    /// The offset of the cursor number `of` at a point of a row, and its stride to the next point.
     fn walk(&self, of: usize, at: &[i64], row: usize, point: usize) -> (i64, i64) {
         let stride = self.inner.strides[of];
         (at[of] + row as i64 * self.cross.strides[of] + point as i64 * stride, stride)
     }
 
-    /// Begins with a row, before its [`rows`](Self::rows) are asked for.
+    /// Begins a row; to be called before its [`rows`](Self::rows).
     pub(super) fn begin(&mut self, at: &[i64], row: usize) {
         self.cuts.clear();
         for (i, operand) in self.operands.iter().enumerate() {
@@ -158,8 +158,8 @@ impl<'a, T: Element> Gather<'a, T> {
         }
     }
 
-    /// Where a piece of the row ends that begins at `start`, of the points up to `end`: one of whole groups that is read where it
-    /// lies, or a short one that is gathered, since some operand of it is read in several places or is a value.
+    /// Where a piece of the row ends that begins at `start`, of the points up to `end`: one of whole groups that is read in place, or a
+    /// short one that is gathered, since some operand of it is read in several places or has a fixed value.
     pub(super) fn cut(&self, start: usize, end: usize) -> usize {
         let cut = self.cuts.iter().fold(end, |end, &cut| if cut > start { end.min(cut) } else { end });
         let end = match cut < end {
@@ -173,8 +173,8 @@ impl<'a, T: Element> Gather<'a, T> {
         if (0..self.operands.len()).any(is_value) { end.min(start + CHUNK) } else { end }
     }
 
-    /// Gathers the rows of `block` that lie side by side, at the points of `chunk`; `at` are the offsets of the output
-    /// and of the operands at the first point.
+    /// Gathers the adjacent rows of `block`, at the points of `chunk`; `at` are the offsets of the output and of the operands at the first
+    /// point.
     pub(super) fn fill(&mut self, at: &[i64], block: &Range<usize>, chunk: &Range<usize>) {
         if self.cross.count == 1 {
             return;
@@ -206,7 +206,7 @@ impl<'a, T: Element> Gather<'a, T> {
                 Place::Numbers(_) => unreachable!("numbers come after operands; this is a bug in polyshard"),
                 Place::Contiguous => Start::Data(offset as usize),
                 Place::Repeated(place, filled) => {
-                    // Written out once for as long as the element stays the same.
+                    // Filled only once while the element stays the same.
                     if filled.replace(offset) != Some(offset) {
                         let width = self.inner.count.min(CHUNK);
                         self.gathered[*place..][..width].fill(operand.data[offset as usize]);
@@ -224,7 +224,8 @@ impl<'a, T: Element> Gather<'a, T> {
         Rows { operands: self.operands, starts: &self.starts, gathered: self.gathered, len: chunk.len() }
     }
 
-    /// Where the row of the operand `i`, which is in parts, starts at the points `chunk`: gathered to `place` if they are in several.
+    /// Where the row of the operand `i`, which is in parts, starts at the points `chunk`: gathered to `place` if they are in several
+    /// places.
     fn parts_of(
         &mut self,
         i: usize,
@@ -282,12 +283,12 @@ fn points_within(first: i64, step: i64, range: &Range<i64>, count: usize) -> Ran
     // The first point at which an index that grows is at least `bound`.
     let reaches = |bound: i64, first: i64| -(first - bound).div_euclid(step.abs());
     let points = match step {
-        // Most rows are walked like this, and a division takes long.
+        // Most rows take this arm, and a division is slow.
         1 => range.start - first..range.end - first,
         0 if range.contains(&first) => 0..count as i64,
         0 => 0..0,
         2.. => reaches(range.start, first)..reaches(range.end, first),
-        // Seen from the other side, it grows.
+        // Mirrored, it grows.
         _ => reaches(1 - range.end, -first)..reaches(1 - range.start, -first),
     };
     let clamp = |point: i64| point.clamp(0, count as i64) as usize;

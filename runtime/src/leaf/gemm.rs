@@ -1,12 +1,12 @@
 //! One GEMM on strided panels: through the crates `gemm-f32` and `gemm-f64` (parts of `gemm`), or blocked as in `blocked.rs`.
 //!
-//! Kernels are chosen when the program runs (AVX-512, AVX2 with FMA, NEON, scalar; see `vectors.rs`), so one binary runs on any processor of its
+//! Kernels are chosen at run time (AVX-512, AVX2 with FMA, NEON, scalar; see `vectors.rs`), so one binary runs on any processor of its
 //! architecture. They start no threads: ranks already share the cores.
 //!
-//! `gemm` is the faster one while its operands stay in the second-level cache. In larger products it reads more from the
-//! third-level cache, which ranks share, and it packs a transposed `a` four elements of a row at a time, a cache line
-//! of which it has then forgotten when it needs the rest. Rates of the blocked product over those of `gemm`, both with AVX2, on one core of
-//! a Zen 4 processor that others used as well, with row-major `c`; one letter per operand, `T` for a transposed one:
+//! `gemm` is faster while its operands stay in the second-level cache. In larger products it reads more from the third-level cache, which
+//! ranks share, and it packs a transposed `a` four elements of a row at a time, so that a cache line is evicted before the rest of it is
+//! needed. Rates of the blocked product over those of `gemm`, both with AVX2, on one core of a Zen 4 processor that others used as well,
+//! with row-major `c`; one letter per operand, `T` for a transposed one:
 //!
 //! | m x n x k | NN f64 | TN f64 | NT f64 | NN f32 | TN f32 | NT f32 |
 //! | --- | --- | --- | --- | --- | --- | --- |
@@ -16,8 +16,8 @@
 //! | 16 x 1024 x 1024 | 1.03 | 0.97 | 0.82 | 0.81 | 0.78 | 0.81 |
 //! | 256 x 256 x 256 | 0.95 | 0.99 | 0.96 | 0.92 | 0.99 | 0.91 |
 //!
-//! So [`prefers_blocks`] gives it large products, and those of a few rows with a large matrix, for which `gemm` is the slower one on Zen 3. Which one
-//! runs depends on extents, strides and the vectors that all ranks use, so threads and MPI agree.
+//! So [`prefers_blocks`] selects the blocked product for large products, and for those of a few rows with a large matrix, for which `gemm`
+//! is slower on Zen 3. The choice depends on extents, strides and the vectors that all ranks use, so threads and MPI agree.
 #![expect(unsafe_code, reason = "calls GEMMs, which take pointers and strides")]
 
 #[cfg(target_arch = "x86_64")]
@@ -33,10 +33,10 @@ use crate::{DType, Element};
 #[cfg(target_arch = "x86_64")]
 use gemm_common::gemm::gemm_basic_generic;
 
-/// Computes the product: in blocks if `in_blocks`, as [`prefers_blocks`] says.
+/// Computes the product, blocked if `in_blocks`, as [`prefers_blocks`] decides.
 ///
 /// # Panics
-/// If `T` is an integer, or a panel leaves its data: a bug in polyshard.
+/// If `T` is an integer, or a panel exceeds its data: a bug in polyshard.
 pub(super) fn multiply<T: Element>(product: MatrixProduct<'_, T>, in_blocks: bool) {
     let MatrixProduct { sizes: [m, n, k], a, b, c, .. } = &product;
     let [m, n, k] = [*m, *n, *k];
@@ -46,7 +46,7 @@ pub(super) fn multiply<T: Element>(product: MatrixProduct<'_, T>, in_blocks: boo
     check(a.data.len(), a.offset, a.strides, [m, k]);
     check(b.data.len(), b.offset, b.strides, [k, n]);
     check(c.data.len(), c.offset, c.strides, [m, n]);
-    // Kernels take the terms of vectors in another order if these lie apart, as they do in an array and not in a tile.
+    // Kernels take the terms of vectors in another order if these are not contiguous, as in an array but not in a tile.
     let apart = [m == 1 && a.strides[1] != 1, n == 1 && b.strides[0] != 1];
     if apart != [false; 2] {
         let mut kept = Scratch::of::<T>(2 * k);
@@ -66,7 +66,7 @@ pub(super) fn multiply<T: Element>(product: MatrixProduct<'_, T>, in_blocks: boo
     small(product);
 }
 
-/// A copy of a vector in a panel, of which it goes along this dimension, as many elements as there is room for.
+/// A contiguous copy of a vector in a panel, along this dimension, as long as `room`.
 fn together<'a, T: Element>(
     room: &'a mut [T],
     Panel { data, offset, mut strides }: Panel<'_, T>,
@@ -77,13 +77,13 @@ fn together<'a, T: Element>(
     Panel { data: room, offset: 0, strides }
 }
 
-/// The product through `gemm-f32` or `gemm-f64`, the two of the crate `gemm` that are for our types; panels are inside their data.
+/// The product through `gemm-f32` or `gemm-f64`, the two crates of `gemm` for our types; panels are inside their data.
 fn small<T: Element>(product: MatrixProduct<'_, T>) {
     // Its kernels write columns.
     let [down, right] = product.c.strides;
     let product = if down.abs() > right.abs() { product.turned() } else { product };
     let MatrixProduct { sizes: [m, n, k], alpha, mut a, mut b, mut c, adds } = product;
-    // They also take the loops in the order in which their strides are positive.
+    // They also take each loop in the direction in which its strides are positive.
     if c.strides[0] < 0 {
         (a, c) = (a.reversed(0, m), c.reversed(0, m));
     }
@@ -97,16 +97,16 @@ fn small<T: Element>(product: MatrixProduct<'_, T>) {
         [a.strides, b.strides, c.strides].map(|strides| strides.map(|stride| stride as isize));
     macro_rules! product {
         ($part:ident, $type:ident, $lanes:literal) => {
-            // SAFETY: `T` is this type, as its kind says. The caller has checked that every element that the strides reach
-            // from the first one is inside its slice, and reversing a loop reaches the same. `c` is borrowed mutably, so
-            // neither `a` nor `b` overlaps it. The kernels for AVX2 and FMA run where the processor has both, as `V3` shows.
+            // SAFETY: `T` is this type, as its kind says. The caller has checked that every element that the strides reach from the first
+            // one is inside its slice, and a reversed loop reaches the same elements. `c` is borrowed mutably, so neither `a` nor `b`
+            // overlaps it. The kernels for AVX2 and FMA run only if the processor has both, as `V3` shows.
             unsafe {
                 let c = c.data.as_mut_ptr().offset(c.offset as isize).cast::<$type>();
                 let a = a.data.as_ptr().offset(a.offset as isize).cast();
                 let b = b.data.as_ptr().offset(b.offset as isize).cast();
                 let (one, alpha) = (1.0, bytemuck::cast(alpha));
                 let alone = gemm_common::Parallelism::None;
-                // What the crate would choose by itself without AVX-512.
+                // The kernel that the crate would choose without AVX-512.
                 #[cfg(target_arch = "x86_64")]
                 if let (Vectors::Avx2, Some(simd)) = (Vectors::in_use(), gemm_common::simd::V3::try_new()) {
                     use $part::microkernel::fma::$type::{H_M, H_N, H_UKR, MR_DIV_N, NR, UKR};
@@ -134,9 +134,9 @@ fn of_integers() -> ! {
     unreachable!("products of integers are not for floats' kernels; this is a bug in polyshard")
 }
 
-/// Whether the blocked product is the faster one; see the table above.
+/// Whether the blocked product is faster; see the table above.
 ///
-/// It is with AVX2 and FMA; with AVX-512, and on other architectures, `gemm` alone is used.
+/// It is with AVX2 and FMA; with AVX-512, and on other architectures, only `gemm` is used.
 pub(super) fn prefers_blocks([m, n, k]: [usize; 3], a: [i64; 2], b: [i64; 2], c: [i64; 2]) -> bool {
     // The product is the same if all three matrices are transposed, so `c` may be seen as row-major.
     let (a, b, rows, columns) = if row_major(c) { (a, b, m, n) } else { (turned(b), turned(a), n, m) };
@@ -145,20 +145,21 @@ pub(super) fn prefers_blocks([m, n, k]: [usize; 3], a: [i64; 2], b: [i64; 2], c:
     (large || thin) && Vectors::in_use() == Vectors::Avx2
 }
 
-/// The most terms of products that are computed as outer products of vectors, each term added to what is there.
+/// The maximum number of terms with which products are computed as outer products of vectors, each term added to the target.
 pub(super) const VECTORS: usize = 2;
 
-/// The least rows or columns with which products are computed in one way, whichever that is: with fewer, other kernels may add up their terms
-/// in another order, or another way may be the faster one.
+/// The minimum number of rows or columns from which products are always computed in the same way: with fewer, other kernels may add up
+/// their terms in another order, or another way may be faster.
 pub(super) fn least_rows() -> usize {
     if Vectors::in_use() == Vectors::Avx2 { 512 } else { 257 }
 }
 
-/// Whether products of these rows and columns, computed in the same way, add up so many terms in the same order, operands having the same unit strides.
+/// Whether products of these rows and columns, computed in the same way, add up `terms` terms in the same order, for operands with the same
+/// unit strides.
 ///
-/// Products with a vector, and with at most 256 elements, have kernels of their own in `gemm`. Others take terms in blocks whose length depends on rows
-/// and columns where neither are more than 64, but is never below 512 (`gemm-common`, `gemm.rs` and `cache.rs`). Blocked
-/// products are alike whatever their rows and columns.
+/// Products with a vector, and with at most 256 elements, have kernels of their own in `gemm`. Others take terms in blocks whose length
+/// depends on rows and columns if neither are more than 64, but is never below 512 (`gemm-common`, `gemm.rs` and `cache.rs`). Blocked
+/// products do not depend on their rows and columns.
 pub(super) fn sums_alike([one, other]: [[usize; 2]; 2], terms: usize) -> bool {
     let is_plain = |[m, n]: [usize; 2]| m.min(n) > 1 && m * n > 256;
     let is_large = |[m, n]: [usize; 2]| m.min(n) > 4 && m.max(n) > 64;
@@ -174,7 +175,7 @@ fn row_major(c: [i64; 2]) -> bool {
     c[0].abs() >= c[1].abs()
 }
 
-/// Has the lines come in which a row of `c` begins and ends.
+/// Prefetches the cache lines in which a row of `c` begins and ends.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn prefetch<T>(row: &[T]) {

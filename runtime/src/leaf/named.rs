@@ -1,8 +1,8 @@
-//! Leaves that users register under a name, with what they compute.
+//! Leaves that users register under a name, with the statement that they compute.
 //!
-//! A program asks for a leaf by name, element type and meaning, a statement over tiles; the registry is one per process,
-//! so that threads share it. The leaf's statement and the program's must be the same but for the names in them, and the
-//! order of a tile's dimensions: tiles are strided views, so any order is as good.
+//! A program requests a leaf by name, element type and meaning, which is a statement over tiles; the registry is one per process, so that
+//! threads share it. The leaf's statement and the program's must be the same except for the names in them, and the order of a tile's
+//! dimensions: tiles are strided views, so any order is possible.
 
 use crate::layout::Name;
 use crate::{DType, Element, LeafError, Result, Strided, StridedMut};
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 type Function<T> = dyn Fn(ArrayViewMutD<'_, T>, Vec<ArrayViewD<'_, T>>) + Send + Sync;
 
-/// A function on tiles, and what it computes.
+/// A function on tiles, and the statement that it computes.
 struct Registered<T> {
     statement: TileStatement,
     function: Box<Function<T>>,
@@ -22,7 +22,7 @@ struct Registered<T> {
 
 struct Entry {
     statement: TileStatement,
-    /// The type of the function, if that says which function it is.
+    /// The type of the function, if it identifies the function.
     identity: Option<TypeId>,
     /// An `Arc<Registered<T>>`.
     leaf: Box<dyn Any + Send + Sync>,
@@ -39,23 +39,23 @@ fn registry() -> MutexGuard<'static, Registry> {
 /// Registers `function` as the leaf `name` over elements of type `T`, for programs with the step
 /// `tensorize_with([..], "name")`.
 ///
-/// `kernel` says what the function computes, in index notation over tiles: `C[m, n] += A[m, k] * B[k, n]`. Each tensor is a
-/// tile with a dimension per index, in the order in which its access lists them; the extents of the kernel do not count. The
-/// function gets the output's tile and then those of the `N` operands in the order in which the kernel names them first.
-/// An operand without dimensions, a scalar `alpha` or a tensor `alpha[]`, may be a scalar of the program's kernel. The function
+/// `kernel` states the function's result in index notation over tiles: `C[m, n] += A[m, k] * B[k, n]`. Each tensor is a tile with a
+/// dimension per index, in the order in which its access lists them; the extents of the kernel are ignored. The function gets the output's
+/// tile and then those of the `N` operands in the order in which the kernel first names them. An operand without dimensions, a scalar
+/// `alpha` or a tensor `alpha[]`, may be a scalar of the program's kernel. The function
 ///
-/// - combines into what the output's tile holds: it adds for `+=`, which kernels with `=` need too, since their output
-///   starts from zeros, and multiplies or keeps the greater or smaller for `*=`, `max=` and `min=`;
-/// - copes with all extents but 0: tiles at the end of a dimension are short, and for empty ones it is not called;
-/// - copes with all strides: tiles lie in larger arrays, in any order of dimensions, and those of operands may have
-///   elements in common, as the windows of `A[i + r]` do, which is the tile `A[i, r]`.
+/// - combines into the current values of the output's tile: it adds for `+=`, which kernels with `=` need too, since their output starts
+///   from zeros, and multiplies or keeps the greater or smaller for `*=`, `max=` and `min=`;
+/// - accepts all extents but 0: tiles at the end of a dimension are short, and for empty ones it is not called;
+/// - accepts all strides: tiles are parts of larger arrays, in any order of dimensions, and those of operands may have elements in common,
+///   as the windows of `A[i + r]` do, which is the tile `A[i, r]`.
 ///
-/// A program that needs another statement than the one that is registered is refused before it communicates. The names
-/// in a statement do not count, nor does the order of a tile's dimensions; the order of factors and terms does. That the
-/// function computes what its kernel says is taken on trust.
+/// A program that needs a statement other than the registered one is refused before it communicates. The names in a statement are ignored,
+/// and so is the order of a tile's dimensions; the order of factors and terms is not. Whether the function computes its kernel is not
+/// checked.
 ///
-/// Threads of [`spmd`](crate::spmd()) share what is registered. Under MPI each process registers for itself. The same
-/// function, if it captures nothing, may be registered again.
+/// Threads of [`spmd`](crate::spmd()) share the registry. Under MPI each process registers for itself. The same function, if it captures
+/// nothing, may be registered again.
 ///
 /// ```
 /// use ndarray::{ArrayViewD, ArrayViewMutD};
@@ -103,7 +103,7 @@ where
     }
     let mut registry = registry();
     let key = (name, dtype);
-    // All values of a type without size are the same function.
+    // All values of a zero-sized type are the same function.
     let identity = (size_of::<F>() == 0).then(TypeId::of::<F>);
     if let Some(first) = registry.get(&key) {
         if identity.is_some() && first.identity == identity && first.statement == statement {
@@ -133,7 +133,7 @@ impl<T: Element> Named<T> {
     /// Returns the leaf that is registered as `name`, if it computes `statement`, whose indices are among `loops`.
     ///
     /// # Errors
-    /// [`LeafError`] if no leaf has the name, or it computes something else.
+    /// [`LeafError`] if no leaf has the name, or it computes another statement.
     ///
     /// # Panics
     /// If an index of the statement is not among the loops: a bug in polyshard.
@@ -154,13 +154,13 @@ impl<T: Element> Named<T> {
         Ok(Self { tiles: tiles.collect(), leaf })
     }
 
-    /// Calls the leaf on the tiles over which loops with `counts` iterations move the operands, unless a loop has none.
+    /// Calls the leaf on the tiles that the operands cover in loops with `counts` iterations, unless a loop has none.
     ///
-    /// `operands` are in the order in which the program's statement names them first.
+    /// `operands` are in the order in which the program's statement first names them.
     ///
     /// # Panics
-    /// If the leaf panics; if there are not as many operands as the leaf has, or one would be touched outside its data,
-    /// or output elements have two places in the tile: a bug in polyshard.
+    /// If the leaf panics; if the number of operands is not the leaf's, or one would be accessed outside its data, or output elements have
+    /// two places in the tile: a bug in polyshard.
     #[track_caller]
     pub fn run(&self, counts: &[usize], operands: &[Strided<'_, T>], mut c: StridedMut<'_, T>) {
         c.set();
@@ -202,7 +202,7 @@ impl Dims {
         }
     }
 
-    /// The element that lies first in memory, if `offset` is that of the first iterations.
+    /// The element that is first in memory, if `offset` is that of the first iterations.
     fn first(&self, offset: i64) -> usize {
         let back = self.strides.iter().zip(&self.counts).map(|(&stride, &count)| stride.min(0) * (count as i64 - 1));
         (offset + back.sum::<i64>()) as usize

@@ -1,8 +1,8 @@
 //! Strided loop nests: any pointwise kernel, accumulated into an output.
 //!
-//! The innermost loop is evaluated in rows of 512 points, or of more where all operands are read in place, as those of
-//! unit stride are. Others are gathered first, so that a kernel only ever sees rows and the compiler vectorises it. It does so for the
-//! vectors of each generation of processors, of which the running one's are chosen; results do not depend on it.
+//! The innermost loop is evaluated in rows of 512 points, or of more if all operands are read in place, as those of unit stride are. Others
+//! are gathered first, so that a kernel only ever sees rows and the compiler vectorises it. It is compiled for the vectors of several
+//! generations of processors; those of the running processor are chosen, and results do not depend on them.
 
 use super::fold::{Lanes, accumulate, store};
 use super::gather::Gather;
@@ -19,23 +19,23 @@ use std::ops::Range;
 
 /// Combines into `c`, with `op`, the kernel's value at every point of the loops.
 ///
-/// The order depends on the counts and strides alone, never on the kernel, the processor or the communicator, so
-/// closures and expressions agree to the last bit everywhere:
+/// The order depends only on the counts and strides, never on the kernel, the processor or the communicator, so closures and expressions
+/// agree to the last bit everywhere:
 ///
-/// - The loop along which operands lie closest together is innermost, the others keep their order around it, but
-///   for one that walks an operand with stride 1 where the innermost loop does not; it comes next.
-/// - Where the innermost loop moves `c`, values are combined into `c` point by point.
-/// - Where it leaves `c` in place, as in a sum along a row, 32 lanes combine the row's values first: lane `i` takes
-///   points `i`, `i + 32`, and so on. Then lane `i` meets lane `i + 16`, the results `i` and `i + 8`, down to one,
-///   which is combined into `c`. A row of fewer points is combined from first to last.
+/// - The loop along which operands are closest together is innermost. The others keep their order around it, except one that moves an
+///   operand with stride 1 where the innermost loop does not; it comes next.
+/// - If the innermost loop moves `c`, values are combined into `c` point by point.
+/// - If it does not, as in a sum along a row, 32 lanes combine the row's values first: lane `i` takes points `i`, `i + 32`, and so on. Then
+///   lane `i` is combined with lane `i + 16`, the results `i` and `i + 8`, down to one, which is combined into `c`. A row of fewer points
+///   is combined from first to last.
 ///
-/// An operand that is read in the middle of a shard is taken in the order of its tile, so that sums do not depend on where it is.
+/// An operand that is read inside a shard is taken in the order of its tile, so that sums do not depend on its place.
 ///
-/// An operand may be in two places, as the tile of a halo is: what its rank owns is read where it lies. And it may have a
-/// value where its index is outside of its array ([`View::outside`](crate::View::outside)).
+/// An operand may be in two places, as the tile of a halo is: the part that its rank owns is read in place. And it may have a fixed value
+/// where its index is outside of its array ([`View::outside`](crate::View::outside)).
 ///
 /// # Panics
-/// If an operand would be touched outside its data: a bug in polyshard.
+/// If an operand would be accessed outside its data: a bug in polyshard.
 #[track_caller]
 pub fn nest<T: Element>(
     counts: &[usize],
@@ -47,7 +47,7 @@ pub fn nest<T: Element>(
     nest_with_numbers(counts, c, op, operands, &[], kernel);
 }
 
-/// The same as [`nest`] of a kernel that has numbers for further operands.
+/// As [`nest`], of a kernel with numbers as further operands.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -89,13 +89,13 @@ pub fn nest_with_numbers<T: Element>(
     }
     let mut offsets: PerOperand = smallvec![c.offset];
     offsets.extend(operands.iter().map(|operand| operand.offset));
-    // Numbers grow along, too, but take no memory.
+    // Numbers grow along the loops too, but take no memory.
     for Ramp { base, strides: steps } in numbers {
         assert_eq!(steps.len(), counts.len(), "a number has one stride per loop; this is a bug in polyshard");
         offsets.push(*base);
         strides.push(steps.clone());
     }
-    // Where an operand is in two places, its index says in which, and goes along.
+    // If an operand is in two places, its indices decide which one to read, and move along too.
     for operand in operands {
         if let Some(interior) = &operand.interior {
             offsets.push(interior.offset);
@@ -149,7 +149,7 @@ impl Ramp {
         Self::along(base, strides.into())
     }
 
-    /// The same, of strides that need no memory of their own.
+    /// The same, with strides that need no allocation.
     pub(crate) fn along(base: i64, strides: Strides) -> Self {
         Self { base, strides }
     }
@@ -158,14 +158,14 @@ impl Ramp {
 /// The rows of the two inner loops, evaluated and accumulated.
 struct RowsOf<'a, T, K> {
     c: &'a mut [T],
-    /// Whether elements of `c` are not read, but count as the operation's identity.
+    /// Whether elements of `c` are not read, but replaced by the operation's identity.
     overwrites: bool,
     op: ReduceOp,
     kernel: &'a K,
     gather: Gather<'a, T>,
-    /// Whether no operand is gathered but where a row's points are in two places.
+    /// Whether operands are gathered only in rows whose points are in two places.
     in_place: bool,
-    /// The most points of a row.
+    /// The maximum number of points of a row.
     longest: usize,
     /// Room for the values of a row.
     values: &'a mut [T],
@@ -200,13 +200,13 @@ impl<T: Element, K: Pointwise<T>> RowsOf<'_, T, K> {
                 }
             }
         } else if self.in_place {
-            // Where rows meet in one row of the output, a piece of it that stays in the cache takes them all.
+            // If rows are combined into one row of the output, a piece of it that stays in the cache takes them all.
             let size = if self.order.meets() { self.longest } else { inner };
             for block in blocks() {
                 (0..inner).step_by(size).for_each(|start| self.block(at, &block, &(start..inner.min(start + size))));
             }
         } else if self.order.apart() {
-            // Nothing is combined here, so any order will do; this one stays longer on the same pages of memory.
+            // No two points are combined here, so any order is allowed; this one stays longer on the same pages of memory.
             for chunk in chunks() {
                 blocks().for_each(|block| self.block(at, &block, &chunk));
             }

@@ -1,39 +1,39 @@
-//! The order in which a nest visits its points: which loop is innermost, and which one is walked beside it.
+//! The order in which a nest visits its points: which loop is innermost, and which one is walked together with it.
 
 use super::walk::{Loop, Loops};
 use crate::Element;
 use smallvec::{SmallVec, smallvec};
 
-/// Bytes that come from memory together.
+/// Bytes of a cache line.
 const LINE: u64 = 64;
-/// What a row costs besides its elements, as bytes of memory traffic.
+/// The cost of a row besides its elements, as bytes of memory traffic.
 const ROW: u64 = 512;
 
 /// The loops of a nest in the order in which they run.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Order {
-    /// The loops outside, outermost first.
+    /// The outer loops, outermost first.
     pub(super) outer: Loops,
-    /// A loop directly around the innermost one that moves some operand by one element, where `inner` moves the same
-    /// operand by more: as in a transpose. Or the next loop around it whose rows are all combined into one row of the output, as in
-    /// sums of columns. Otherwise the loop of one iteration.
+    /// A loop directly around the innermost one that moves some operand by one element, where `inner` moves the same operand by more, as in
+    /// a transpose. Or the next loop around it whose rows are all combined into one row of the output, as in sums of columns. Otherwise a
+    /// loop of one iteration.
     pub(super) cross: Loop,
     /// The innermost loop.
     pub(super) inner: Loop,
 }
 
-/// Neighbouring loops that are walked as one.
+/// Neighbouring loops that are merged.
 struct Joined {
     one: Loop,
     /// Their numbers among all loops, outermost first.
     parts: SmallVec<[usize; 6]>,
 }
 
-/// A loop, or several that are walked as one.
+/// A loop, or several that are merged.
 trait Walked {
     fn one(&self) -> &Loop;
 
-    /// Becomes one with a loop around it, which it continues.
+    /// Merges with a loop around it, which it continues.
     fn join(&mut self, outer: Self);
 }
 
@@ -58,16 +58,16 @@ impl Walked for Joined {
     }
 }
 
-/// Why an order is no order of operands where they lie: the rows that it combines to one value each are not rows there.
+/// The error if operands in place do not allow an order: the rows that it combines to one value each are not rows in place.
 #[derive(Debug)]
 pub(super) struct Apart;
 
 impl Order {
     /// The order for loops whose strides are those of the output, then of the operands.
     ///
-    /// Loops of one iteration are dropped, and neighbours that continue one another are merged. The loop whose
-    /// iterations touch the fewest bytes of memory becomes the innermost one, the last of those that are as good.
-    /// Of the strides, `walks` in all, only the first `operands` are of memory.
+    /// Loops of one iteration are dropped, and neighbours that continue each other are merged. The loop whose iterations touch the fewest
+    /// bytes of memory becomes the innermost one, the last of those that are equally good. Of the strides, `walks` in all, only the first
+    /// `operands` are of memory.
     pub(super) fn new<T: Element>(loops: Loops, walks: usize, operands: usize) -> Self {
         let (outer, cross, inner) = chosen::<T, _>(loops, operands);
         let once = || Loop::once(walks);
@@ -75,7 +75,7 @@ impl Order {
     }
 
     /// The order that suits operands in `tiles`, for operands in other `places`: the terms of each element of the output are taken in the
-    /// same order, and rows that are combined are the same ones.
+    /// same order, and the same rows are combined.
     pub(super) fn as_in_tiles<T: Element>(
         tiles: Loops,
         places: &Loops,
@@ -92,7 +92,7 @@ impl Order {
             if is_one && !loops.is_empty() {
                 return Err(Apart);
             }
-            // Those around it may be loops of their own, as what is combined with what does not depend on it.
+            // The loops around it may stay separate, since they do not change which values are combined.
             all.extend(loops);
             Ok(last)
         };
@@ -115,7 +115,7 @@ impl Order {
     }
 }
 
-/// The loops outside, the one that is walked beside the innermost one, if there is one, and the innermost one, if there is one.
+/// The outer loops, and the cross loop and the innermost loop, if they exist.
 fn chosen<T: Element, L: Walked>(loops: SmallVec<[L; 6]>, operands: usize) -> (SmallVec<[L; 6]>, Option<L>, Option<L>) {
     let mut loops = joined(loops);
     let traffic = |one: &Loop| traffic::<T>(&one.strides[..operands], one.count);
@@ -138,7 +138,7 @@ fn chosen<T: Element, L: Walked>(loops: SmallVec<[L; 6]>, operands: usize) -> (S
     (outer, cross, inner)
 }
 
-/// Drops loops of one iteration and joins neighbours that continue one another, which keeps the order.
+/// Drops loops of one iteration and merges neighbours that continue each other, which keeps the order.
 fn joined<L: Walked>(loops: SmallVec<[L; 6]>) -> SmallVec<[L; 6]> {
     let mut joined: SmallVec<[L; 6]> = SmallVec::new();
     for mut found in loops.into_iter().filter(|found| found.one().count > 1) {
@@ -151,7 +151,7 @@ fn joined<L: Walked>(loops: SmallVec<[L; 6]>) -> SmallVec<[L; 6]> {
     joined
 }
 
-/// The loops that are joined, as they are in these places.
+/// The merged loops, as they are in these places.
 fn in_places<'a>(found: &'a Joined, places: &'a Loops) -> impl Iterator<Item = Loop> + 'a {
     found.parts.iter().map(|&l| places[l].clone())
 }

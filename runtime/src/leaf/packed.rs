@@ -1,4 +1,4 @@
-//! Copies of operands, as they would lie in tiles, for sums that would take their terms in another order where the operands are.
+//! Copies of operands in the layout of tiles, for sums that would take their terms in another order in place.
 
 use super::scratch::Scratch;
 use super::walk::{self, walk};
@@ -6,13 +6,13 @@ use crate::view::{Index, ends};
 use crate::{Element, Strided};
 use smallvec::{SmallVec, smallvec};
 
-/// The copy of one operand: how many elements of it there are room for, and where its first iteration reads.
+/// The copy of one operand: the number of its elements, and the offset that its first iteration reads.
 struct Copy {
     len: usize,
     offset: i64,
 }
 
-/// Calls `run` with the operands of loops with these counts, of which those that do not lie as in tiles are copied.
+/// Calls `run` with the operands of loops with these counts; those that do not have the layout of tiles are copied.
 pub(super) fn packed<T: Element>(operands: &[Strided<'_, T>], counts: &[usize], run: impl FnOnce(&[Strided<'_, T>])) {
     let copies: SmallVec<[Option<Copy>; 10]> =
         operands.iter().map(|operand| Some(Copy::of(operand.tile.as_ref()?, counts))).collect();
@@ -36,13 +36,13 @@ pub(super) fn packed<T: Element>(operands: &[Strided<'_, T>], counts: &[usize], 
 }
 
 impl Copy {
-    /// That of an operand which moves by these strides.
+    /// The copy of an operand with these strides.
     fn of(strides: &[i64], counts: &[usize]) -> Self {
         let (least, greatest) = ends(0, strides, counts);
         Self { len: (greatest - least) as usize + 1, offset: -least as i64 }
     }
 
-    /// Copies what the loops read of the operand to where it moves by `strides`.
+    /// Copies the elements that the loops read of the operand to their positions by `strides`.
     fn fill<T: Element>(&self, operand: &Strided<'_, T>, strides: &[i64], counts: &[usize], into: &mut [T]) {
         let outside: SmallVec<[&Index; 4]> = operand.outside.iter().flat_map(|outside| &outside.indices).collect();
         let loops = counts.iter().enumerate().filter(|one| *one.1 > 1).map(|(l, &count)| {
@@ -50,7 +50,7 @@ impl Copy {
             moved.extend(outside.iter().map(|index| index.steps[l]));
             walk::Loop { count, strides: moved }
         });
-        // Those that stay where they are read the same again.
+        // Loops without strides would copy the same elements again.
         let mut loops: walk::Loops = loops.filter(|one| one.strides.iter().any(|&stride| stride != 0)).collect();
         loops.sort_by_key(|one| std::cmp::Reverse(one.strides[1].abs()));
         let inner = loops.pop().unwrap_or_else(|| walk::Loop::once(2 + outside.len()));

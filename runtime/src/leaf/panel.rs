@@ -1,8 +1,8 @@
-//! Products of matrices, and the strided matrices that they take and give.
+//! Matrix products, and the strided matrices that they read and write.
 
 use bytemuck::Pod;
 
-/// A strided matrix in some data: where it begins, and the stride of its rows' number, then of its columns' number.
+/// A strided matrix in some data: the offset of its first element, and the strides between rows and between columns.
 #[derive(Clone, Copy)]
 pub(super) struct PanelOf<D> {
     pub(super) data: D,
@@ -10,27 +10,27 @@ pub(super) struct PanelOf<D> {
     pub(super) strides: [i64; 2],
 }
 
-/// One that is read.
+/// A matrix to read.
 pub(super) type Panel<'a, T> = PanelOf<&'a [T]>;
 
-/// One that is written.
+/// A matrix to write.
 pub(super) type PanelMut<'a, T> = PanelOf<&'a mut [T]>;
 
 impl<D> PanelOf<D> {
-    /// Where an element is in the data.
+    /// The position of an element in the data.
     #[inline(always)]
     pub(super) fn at(&self, row: usize, column: usize) -> usize {
         let [down, right] = self.strides;
         (self.offset + row as i64 * down + column as i64 * right) as usize
     }
 
-    /// The part from this row and this column on.
+    /// The part that starts at this row and this column.
     #[inline(always)]
     pub(super) fn from(self, row: usize, column: usize) -> Self {
         Self { offset: self.at(row, column) as i64, ..self }
     }
 
-    /// The same elements, those along this dimension, of which there are `count`, from the last one to the first.
+    /// The same elements, in reverse order along this dimension, which has `count` of them.
     pub(super) fn reversed(mut self, dim: usize, count: usize) -> Self {
         self.offset += (count as i64 - 1) * self.strides[dim];
         self.strides[dim] = -self.strides[dim];
@@ -45,27 +45,27 @@ impl<D> PanelOf<D> {
 }
 
 impl<'a, T: Pod> Panel<'a, T> {
-    /// The same elements by the name of their type.
+    /// The same elements, with their type under another name.
     pub(super) fn cast<U: Pod>(self) -> Panel<'a, U> {
         PanelOf { data: bytemuck::cast_slice(self.data), offset: self.offset, strides: self.strides }
     }
 }
 
 impl<'a, T: Pod> PanelMut<'a, T> {
-    /// The same matrix, for a while.
+    /// The same matrix, reborrowed.
     #[inline(always)]
     pub(super) fn borrowed(&mut self) -> PanelMut<'_, T> {
         PanelOf { data: self.data, offset: self.offset, strides: self.strides }
     }
 
-    /// The same elements by the name of their type.
+    /// The same elements, with their type under another name.
     pub(super) fn cast<U: Pod>(self) -> PanelMut<'a, U> {
         PanelOf { data: bytemuck::cast_slice_mut(self.data), offset: self.offset, strides: self.strides }
     }
 }
 
-/// A product that is added to `c`, or overwrites it unless it `adds`: `alpha * a * b`, of shapes `[m, k]`, `[k, n]` and `[m, n]` with `sizes` being
-/// `[m, n, k]`.
+/// A product that is added to `c`, or overwrites it unless it `adds`: `alpha * a * b`, of shapes `[m, k]`, `[k, n]` and `[m, n]`, where
+/// `sizes` is `[m, n, k]`.
 pub(super) struct MatrixProduct<'a, T> {
     pub(super) sizes: [usize; 3],
     pub(super) alpha: T,
@@ -82,7 +82,7 @@ impl<'a, T: Pod> MatrixProduct<'a, T> {
         Self { sizes: [n, m, k], a: b.turned(), b: a.turned(), c: c.turned(), ..self }
     }
 
-    /// The same product by the name of its type.
+    /// The same product, with its type under another name.
     pub(super) fn cast<U: Pod>(self) -> MatrixProduct<'a, U> {
         let Self { sizes, alpha, a, b, c, adds } = self;
         MatrixProduct { sizes, alpha: bytemuck::cast(alpha), a: a.cast(), b: b.cast(), c: c.cast(), adds }

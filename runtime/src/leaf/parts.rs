@@ -18,7 +18,7 @@ impl LeafBox {
         self.0[number].len()
     }
 
-    /// Returns the first iteration of a loop, as a number that strides are multiplied by.
+    /// Returns the first iteration of a loop, as a factor for strides.
     ///
     /// # Panics
     /// If there is no such loop.
@@ -34,7 +34,7 @@ impl LeafBox {
         Self(all)
     }
 
-    /// How far its first iteration is from that of the leaf, in what strides count.
+    /// The distance of its first iteration from that of the leaf, in the units of the strides.
     pub(crate) fn moved(&self, strides: &[i64]) -> i64 {
         self.0.iter().zip(strides).map(|(range, stride)| stride * range.start as i64).sum()
     }
@@ -44,11 +44,11 @@ impl LeafBox {
     }
 }
 
-/// A box, and the loop that it is cut along, if it is.
+/// A box, and the loop along which it is cut, if any.
 type Left = (LeafBox, Option<(usize, Slices)>);
 
-/// The boxes that a part of a leaf consists of, one after the other: its interior, which is cut into slices while something is on its way,
-/// or the rims around it.
+/// The boxes of a part of a leaf, one after the other: its interior, which is cut into slices while transfers are in flight, or the rims
+/// around it.
 ///
 /// ```
 /// use polyshard::runtime::leaf::LeafBoxes;
@@ -65,16 +65,16 @@ type Left = (LeafBox, Option<(usize, Slices)>);
 /// ```
 #[derive(Clone, Debug)]
 pub struct LeafBoxes {
-    /// Boxes that are left, the next one last, and the loop that each is cut along, if it is.
+    /// The boxes that are left, the next one last, each with the loop along which it is cut, if any.
     left: SmallVec<[Left; 8]>,
 }
 
 impl LeafBoxes {
-    /// Returns the interior of a leaf with these numbers of iterations: of each loop the iterations from the first number on and below the
-    /// second. It is cut along one of them. It is empty if one of its ranges is.
+    /// Returns the interior of a leaf with these numbers of iterations: of each loop the iterations at or above the first number and below
+    /// the second. It is cut along one loop. It is empty if one of its ranges is.
     ///
     /// # Panics
-    /// If there is not a range for each loop, or it goes beyond one: a bug in polyshard.
+    /// If there is not a range for each loop, or a range exceeds its loop: a bug in polyshard.
     #[must_use]
     pub fn interior(counts: &[usize], interior: &[(i64, i64)], along: usize) -> Self {
         let inner = inside(counts, interior);
@@ -86,8 +86,8 @@ impl LeafBoxes {
         Self { left: smallvec![(inner, Some((along, slices)))] }
     }
 
-    /// Returns all else of the leaf: before and behind the interior along each loop, of those outside of it all. All of the leaf if the
-    /// interior is empty.
+    /// Returns the rest of the leaf: the rims before and after the interior along each loop, without those of earlier loops. All of the
+    /// leaf if the interior is empty.
     ///
     /// # Panics
     /// As for [`interior`](Self::interior).
@@ -113,7 +113,7 @@ impl LeafBoxes {
         Self { left }
     }
 
-    /// Returns the next box; none at the end. Of an interior, the next slice of it, all that is left if nothing is on its way.
+    /// Returns the next box; `None` at the end. Of an interior, the next slice, or all that is left if nothing is in flight.
     pub fn next(&mut self, is_coming: bool) -> Option<LeafBox> {
         let (next, cut) = self.left.last_mut()?;
         let Some((along, slices)) = cut else {
@@ -130,7 +130,7 @@ impl LeafBoxes {
     }
 }
 
-/// The box of these ranges, of which each is inside of its loop; with an empty range if one of them is.
+/// The box of these ranges, each of which is inside its loop; with an empty range if one of them is.
 fn inside(counts: &[usize], interior: &[(i64, i64)]) -> LeafBox {
     assert_eq!(
         counts.len(),

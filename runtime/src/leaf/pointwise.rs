@@ -1,4 +1,4 @@
-//! Pointwise kernels: what a loop nest computes from its operands at one point, evaluated by rows.
+//! Pointwise kernels: the function of its operands that a loop nest computes at one point, evaluated by rows.
 
 use super::{Rows, vector};
 use crate::Element;
@@ -15,13 +15,13 @@ pub trait Pointwise<T: Element> {
         0
     }
 
-    /// The most points of a row whose operands are all read where they lie; a multiple of 32.
+    /// The maximum number of points of a row whose operands are all read in place; a multiple of 32.
     fn points(&self) -> usize;
 
     /// Writes to `out[i]` the value at the row's point `i`.
     fn row(&self, operands: &Rows<'_, T>, scratch: &mut [T], out: &mut [T]);
 
-    /// Returns the values at the row's points: those of [`row`](Self::row), or where they lie already.
+    /// Returns the values at the row's points: those of [`row`](Self::row), or in place if they exist already.
     fn values<'a>(&self, operands: &Rows<'a, T>, scratch: &mut [T], out: &'a mut [T]) -> &'a [T] {
         self.row(operands, scratch, out);
         out
@@ -40,7 +40,7 @@ pub trait Pointwise<T: Element> {
     }
 }
 
-/// The points of a row that is evaluated in one go: memory is read best in long ones, of which two should fit the nearest cache.
+/// The points of a row that is evaluated in one pass: memory is read best in long rows, two of which should fit the nearest cache.
 pub(super) fn in_one_go<T>() -> usize {
     (16 << 10) / size_of::<T>()
 }

@@ -44,7 +44,7 @@ pub struct Products<T> {
 }
 
 impl<T: Element> Products<T> {
-    /// Returns the products in the order in which they run, of which the last one adds to the output, inside the blocks:
+    /// Returns the products in the order in which they run, the last of which adds to the output, inside the blocks:
     /// leaf loops, outermost first, and how many iterations run at once.
     ///
     /// # Errors
@@ -56,10 +56,10 @@ impl<T: Element> Products<T> {
 
     /// Adds `alpha` times the product of the operands to `c` at every point of the loops.
     ///
-    /// The order depends on the counts and strides alone, as that of [`contract`](super::contract) and [`nest`] does.
+    /// The order depends only on the counts and strides, as in [`contract`](super::contract) and [`nest`].
     ///
     /// # Panics
-    /// If an operand would be touched outside its data, or the products do not fit the loops: a bug in polyshard.
+    /// If an operand would be accessed outside its data, or the products do not fit the loops: a bug in polyshard.
     #[track_caller]
     pub fn run(&mut self, counts: &[usize], alpha: T, operands: &[Strided<'_, T>], c: StridedMut<'_, T>) {
         T::products(self, counts, alpha, operands, c);
@@ -101,13 +101,13 @@ struct Run<'a, T> {
     alpha: T,
     operands: &'a [Strided<'a, T>],
     c: StridedMut<'a, T>,
-    /// Where the current block of each loop starts, and its iterations.
+    /// The start of the current block of each loop, and its iterations.
     starts: SmallVec<[usize; 6]>,
     counts: SmallVec<[usize; 6]>,
 }
 
 impl<T: Element> Run<'_, T> {
-    /// The products at a depth, where the blocks of the loops around it stand still.
+    /// Runs the products at a depth, with the blocks of the loops around it fixed.
     fn inside(&mut self, level: BlockDepth) {
         for step in 0..self.products.steps.len() {
             if self.products.steps[step].level == level {

@@ -1,4 +1,4 @@
-//! The rows of operands that a pointwise kernel is evaluated on.
+//! The rows of operands on which a pointwise kernel is evaluated.
 
 use crate::Strided;
 

@@ -1,18 +1,19 @@
-//! Room for what a leaf gathers and computes on its way, which a thread keeps from one leaf to the next.
+//! Scratch memory for the gathered rows and intermediate results of a leaf, which a thread reuses from one leaf to the
+//! next.
 
 use bytemuck::Pod;
 use std::cell::RefCell;
 
 thread_local! {
-    /// As many as there were at one time, the last that was given back last.
+    /// As many buffers as were in use at the same time; the one returned last is last.
     static KEPT: RefCell<Vec<Vec<u64>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Room for elements, of which nothing is promised until they are written.
+/// Room for elements, whose values are arbitrary until they are written.
 pub(super) struct Scratch(Vec<u64>);
 
 impl Scratch {
-    /// Returns room for this many elements.
+    /// Returns room for `elements` elements.
     pub(super) fn of<T: Pod>(elements: usize) -> Self {
         let mut words = KEPT.with_borrow_mut(Vec::pop).unwrap_or_default();
         let needed = (elements * size_of::<T>()).div_ceil(size_of::<u64>());
@@ -22,7 +23,7 @@ impl Scratch {
         Self(words)
     }
 
-    /// Returns it in two parts, the first one of this many elements.
+    /// Returns the room in two parts, the first one with `first` elements.
     pub(super) fn split<T: Pod>(&mut self, first: usize) -> (&mut [T], &mut [T]) {
         bytemuck::cast_slice_mut(&mut self.0).split_at_mut(first)
     }
@@ -30,7 +31,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // At the end of a thread there is nobody to keep it for.
+        // At the end of a thread the memory is freed instead.
         let _ = KEPT.try_with(|kept| kept.borrow_mut().push(std::mem::take(&mut self.0)));
     }
 }

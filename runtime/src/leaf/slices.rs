@@ -1,25 +1,25 @@
-//! Slices of a leaf: messages go on between them.
+//! Slices of a leaf, between which transfers are polled.
 
 use super::gemm;
 use polyshard_program::SlicesOf;
 use std::ops::Range;
 
-/// Multiplications of a slice of a product of matrices, which take some milliseconds.
+/// Multiplications in a slice of a matrix product, which take some milliseconds.
 const MULTIPLICATIONS: usize = if cfg!(test) { 1 } else { 1 << 26 };
 
-/// Points of a slice of a nest, which take as long.
+/// Points in a slice of a nest, which take as long.
 const POINTS: usize = if cfg!(test) { 1 } else { 1 << 21 };
 
-/// Slices of products are of whole panels of rows.
+/// Slices of products consist of whole panels of rows.
 const ROWS: usize = 64;
 
-/// The least iterations of a slice of sums: from this number on, what a loop costs does not depend on its length, and neither does the order
-/// of the loops (see `order.rs`).
+/// The minimum iterations of a slice of sums: from this number, the cost that the order of the loops depends on does not change with the
+/// length of the loop, and so neither does the order (see `order.rs`).
 const SUMS: usize = 513;
 
-/// One loop of a leaf, cut into iterations that take some milliseconds while something is on its way: what comes when nobody looks
-/// stays in the buffers of the system. A loop that indexes the output is cut, and no slice is so thin that it would be computed in another
-/// way than all, so that each element has the same bits.
+/// One loop of a leaf, cut into slices that take some milliseconds each while transfers are in flight: data that arrives between polls
+/// stays in the system's buffers. The loop indexes the output, and no slice is so thin that it would be computed in another way than the
+/// whole, so that each element has the same bits.
 ///
 /// ```
 /// use polyshard::runtime::leaf::{Slices, SlicesOf};
@@ -34,7 +34,7 @@ pub struct Slices {
     next: usize,
     count: usize,
     each: usize,
-    /// The least iterations that are left when a slice ends, if any are.
+    /// The minimum iterations that are left when a slice ends, unless none are.
     least: usize,
 }
 
@@ -58,7 +58,7 @@ impl Slices {
         Self { next: 0, count: counts[along], each, least }
     }
 
-    /// Returns the next iterations, all that are left if nothing is on its way; none at the end.
+    /// Returns the next iterations, all remaining ones if nothing is in flight; `None` at the end.
     pub fn next(&mut self, is_coming: bool) -> Option<Range<usize>> {
         let start = self.next;
         let left = self.count - start;

@@ -1,4 +1,4 @@
-//! Leaf kernels against the loops that define them, on small integers, so that float sums are exact.
+//! Leaf kernels compared with the loops that define them, on small integers, so that float sums are exact.
 
 mod around;
 mod expressions;
@@ -12,7 +12,7 @@ use super::*;
 use crate::{Element, ReduceOp, Strided, StridedMut, ViewMut};
 use proptest::prelude::*;
 
-/// How one operand lies in memory: the order of its loops, space between them, and which run backwards.
+/// The layout of one operand in memory: the order of its loops, gaps between them, and which run backwards.
 #[derive(Clone, Debug)]
 struct Layout {
     order: Vec<usize>,
@@ -32,7 +32,8 @@ fn layouts() -> impl Strategy<Value = Layout> {
     })
 }
 
-/// The length of the data, the offset of the first iteration and the strides of an operand that `moves` says.
+/// The length of the data, the offset of the first iteration and the strides of an operand that the loops of `moves`
+/// move.
 fn place(layout: &Layout, counts: &[usize], moves: impl Fn(usize) -> bool) -> (usize, i64, Vec<i64>) {
     let mut strides = vec![0; counts.len()];
     let (mut len, mut offset) = (1, 0);
@@ -93,7 +94,7 @@ fn contract_is_its_loops<T: Element>(loops: &[(usize, Role)], layouts: &[Layout;
     assert_eq!(c, expected, "{loops:?}");
 }
 
-/// `(2 x0 - x1) * x2 - (-x0) / 4 + x1`, of which each operand and each operation is part.
+/// `(2 x0 - x1) * x2 - (-x0) / 4 + x1`, which contains each operand and each operation.
 fn expression<T: Element>() -> Expression<T> {
     use Expression::{Add, Const, Div, Mul, Neg, Operand, Sub};
     let two_minus = Sub(Box::new(Mul(Box::new(constant(2)), Box::new(Operand(0)))), Box::new(Operand(1)));
@@ -140,7 +141,7 @@ fn nests<T: Element>(counts: &[usize], moves: &[[bool; LOOPS]; 4], layouts: &[La
 }
 
 proptest! {
-    /// A contraction is the sum that it stands for, whatever its loops, layouts and element type.
+    /// A contraction is the sum that it denotes, for any loops, layouts and element type.
     #[test]
     fn contractions_are_their_loops(loops in roles(), a in layouts(), b in layouts(), c in layouts()) {
         let layouts = [a, b, c];
@@ -150,7 +151,7 @@ proptest! {
         contract_is_its_loops::<i64>(&loops, &layouts);
     }
 
-    /// A nest is the loops that it stands for; written as a closure or as an expression, to the last bit.
+    /// A nest is the loops that it denotes; written as a closure or as an expression, to the last bit.
     #[test]
     fn nests_are_their_loops(
         counts in prop::collection::vec(prop_oneof![1 => Just(0usize), 8 => 1usize..6, 1 => 250usize..520], 0..=3),
@@ -165,7 +166,7 @@ proptest! {
         let [closure, expression, loops] = nests::<f64>(&counts, &moves, &layouts, op);
         let bits = |values: &[f64]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
         prop_assert_eq!(bits(&closure), bits(&expression));
-        // A product of many terms is rounded, and sums of quarters overflow nothing.
+        // A product of many terms is rounded, and sums of quarters do not overflow.
         if op != ReduceOp::Product {
             prop_assert_eq!(&closure, &loops);
         }
@@ -222,12 +223,12 @@ fn a_loop_that_moves_what_its_role_excludes_is_a_bug() {
     contract(&[3], &[Role::M], 1.0, ab.clone(), ab, StridedMut::new(&mut c, 0, vec![1]));
 }
 
-/// The bits are those of accumulating into the identity, and elements between keep what they hold.
+/// The bits are those of accumulating into the identity, and elements between keep their values.
 #[test]
 fn what_a_nest_overwrites_it_does_not_read() {
     let a: Vec<f64> = (0..4000).map(|i| if i % 3 == 0 { -0.0 } else { f64::from(i) - 7.5 }).collect();
     let negated = pointwise(|[a]: [f64; 1]| -(-a));
-    // The counts of two loops, and where they start and move the output and the operand.
+    // The counts of two loops, the first offset, and the strides of the output and of the operand.
     for (counts, first, of_c, of_a) in [
         ([5, 700], 0, [700, 1], [700, 1]),
         ([40, 90], 3, [1, 40], [90, 1]),

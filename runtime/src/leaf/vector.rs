@@ -1,8 +1,7 @@
-//! Loops over rows, compiled for the vectors of several generations of processors; the running one's are chosen.
+//! Loops over rows, compiled for the vectors of several generations of processors; those of the running processor are chosen.
 //!
-//! Each element sees the same operations whatever the vectors are: nothing is reassociated, and no product is
-//! fused with a sum. Structs in place of closures, since only their methods can be told to be inlined into the
-//! function that has the vectors.
+//! Each element sees the same operations whatever the vectors are: nothing is reassociated, and no product is fused with a sum. Structs
+//! replace closures, since only methods can be forced inline into the function that enables the vectors.
 
 use crate::Element;
 use pulp::{Arch, Simd, WithSimd};
@@ -11,7 +10,7 @@ use std::sync::atomic::{Ordering, compiler_fence};
 /// Elements whose loop is unrolled.
 pub(super) const GROUP: usize = 32;
 
-/// Combines each group of as many values as there are lanes into the lanes, and the last ones into the first lanes.
+/// Combines each group of `N` values into the lanes, and the remaining ones into the first lanes.
 pub(super) fn fold<T: Element, const N: usize>(lanes: &mut [T; N], values: &[T], op: impl Fn(T, T) -> T) {
     Arch::new().dispatch(Fold { lanes, values, op });
 }
@@ -21,7 +20,7 @@ pub(super) fn rows<T: Element, const N: usize>(out: &mut [T], rows: [&[T]; N], f
     Arch::new().dispatch(Rows { out, rows, f });
 }
 
-/// Writes to `out[i]` the function of what is there and of the rows' elements `i`.
+/// Writes to `out[i]` the function of its current value and of the rows' elements `i`.
 pub(super) fn update<T: Element, const N: usize>(out: &mut [T], rows: [&[T]; N], f: &impl Fn(T, [T; N]) -> T) {
     Arch::new().dispatch(Update { out, rows, f });
 }
@@ -63,7 +62,7 @@ impl<T: Element, F: Fn([T; N]) -> T, const N: usize> WithSimd for Rows<'_, T, F,
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        // Groups of a length that is known leave the compiler no bounds to check, and values of their own no aliases.
+        // Groups of a known length leave the compiler no bounds to check, and local values no aliases.
         let (groups, rest) = self.out.as_chunks_mut::<GROUP>();
         let (row_groups, row_rests) = in_groups(self.rows, groups.len(), rest.len());
         let none = [T::ZERO; GROUP];
@@ -112,7 +111,7 @@ impl<T: Element, F: Fn(T, [T; N]) -> T, const N: usize> WithSimd for Update<'_, 
     }
 }
 
-// Loops in place of `array::map`, which stays a call when there are five rows or more.
+// Loops instead of `array::map`, which stays a call if there are five rows or more.
 
 /// The first `groups` groups of each row, and the `rest` elements after them.
 #[inline(always)]
@@ -134,7 +133,7 @@ fn elements<T: Element, R: AsRef<[T]> + ?Sized, const N: usize>(rows: &[&R; N], 
     elements
 }
 
-/// Group `g` of each row; `none` is for what is not there yet.
+/// Group `g` of each row; `none` initialises the result.
 #[inline(always)]
 fn nth<'a, T, const N: usize>(rows: &[&'a [[T; GROUP]]; N], g: usize, none: &'a [T; GROUP]) -> [&'a [T; GROUP]; N] {
     let mut groups = [none; N];

@@ -2,11 +2,10 @@
 
 use smallvec::{SmallVec, smallvec};
 
-/// The loops of a leaf, outermost first; a few need no memory of their own.
+/// The loops of a leaf, outermost first; a few need no allocation.
 pub(crate) type Loops = SmallVec<[Loop; 6]>;
 
-/// One number per operand of a leaf, and per index where an operand is in two places; those of a stencil of nine points need no
-/// memory of their own.
+/// One number per operand of a leaf, and per index if an operand is in two places; those of a stencil of nine points need no allocation.
 pub(crate) type PerOperand = SmallVec<[i64; 40]>;
 
 /// A loop of a leaf: its number of iterations and how far one of them moves each operand, in elements.
@@ -17,7 +16,7 @@ pub(crate) struct Loop<S = PerOperand> {
 }
 
 impl Loop {
-    /// The loop that does not move.
+    /// The loop of one iteration.
     pub(crate) fn once(operands: usize) -> Self {
         Self { count: 1, strides: smallvec![0; operands] }
     }
@@ -30,7 +29,7 @@ impl Loop {
 }
 
 impl<S: AsRef<[i64]>> Loop<S> {
-    /// Whether this loop around `inner` visits what one longer `inner` would.
+    /// Whether this loop around `inner` visits the points that a longer `inner` would.
     pub(crate) fn continues(&self, inner: &Self) -> bool {
         self.strides
             .as_ref()
@@ -42,7 +41,7 @@ impl<S: AsRef<[i64]>> Loop<S> {
 
 /// Calls `visit` with the operands' offsets at each point of `loops`, in lexicographic order.
 ///
-/// `offsets` are those of the first point, and are left as they were.
+/// `offsets` are those of the first point, and are restored.
 pub(crate) fn walk<S: AsRef<[i64]>>(loops: &[Loop<S>], offsets: &mut [i64], visit: &mut impl FnMut(&[i64])) {
     let Some((outer, inner)) = loops.split_first() else { return visit(offsets) };
     for _ in 0..outer.count {

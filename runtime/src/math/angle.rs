@@ -1,4 +1,4 @@
-//! Large angles less multiples of a right one, after M. Payne and R. Hanek, "Radian reduction for trigonometric functions",
+//! Reduction of large angles by multiples of a right angle, after M. Payne and R. Hanek, "Radian reduction for trigonometric functions",
 //! ACM SIGNUM Newsletter 18(1), 1983.
 
 /// The binary digits of 2/pi.
@@ -28,11 +28,11 @@ const TWO_OVER_PI: [u64; 20] = [
 /// `pi/2` as a sum of two floats.
 pub(super) const PI_OVER_2: [f64; 2] = [std::f64::consts::FRAC_PI_2, 6.123233995736766e-17];
 
-/// Returns the multiple of `pi/2` that is nearest to `x`, modulo 4, and what is left in two parts; `x` is finite and `|x| >= 2^26`.
+/// Returns the multiple of `pi/2` that is nearest to `x`, modulo 4, and the remainder in two parts; `x` is finite and `|x| >= 2^26`.
 pub(super) fn reduced_far(x: f64) -> (u64, f64, f64) {
     let exponent = ((x.to_bits() >> 52) & 0x7ff) as i64 - 1075;
     let mantissa = (x.to_bits() & 0x000f_ffff_ffff_ffff) | 0x0010_0000_0000_0000;
-    // Digits of 2/pi that make multiples of 4 are left out.
+    // Digits of 2/pi that contribute only multiples of 4 are skipped.
     let first = (exponent - 2).max(0) as usize;
     let word = |nth: usize| {
         let (at, shift) = (first / 64 + nth, first % 64);
@@ -43,7 +43,7 @@ pub(super) fn reduced_far(x: f64) -> (u64, f64, f64) {
     let middle = middle + (low >> 64);
     let high = high + (middle >> 64);
     let words = [high >> 64, high & u128::from(u64::MAX), middle & u128::from(u64::MAX), low & u128::from(u64::MAX)];
-    // The binary point is after the second digit of the second word, or further left if no digit was left out.
+    // The binary point is after the second digit of the second word, or further left if no digit was skipped.
     let left = 2 - exponent.min(2);
     let upper = (words[0] << 64) | words[1];
     let lower = (words[2] << 64) | words[3];

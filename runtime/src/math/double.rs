@@ -49,10 +49,10 @@ const COS: [f64; 6] = [
     -1.1359647557788195e-11,
 ];
 
-/// What `LN_2` lacks of ln(2).
+/// ln(2) less `LN_2`.
 const LN_2_REST: f64 = 2.3190468138462996e-17;
 
-/// From where on an exponential is infinite, and 0.
+/// The arguments beyond which an exponential is infinite, and 0.
 const OVERFLOW: f64 = 710.0;
 const UNDERFLOW: f64 = -746.0;
 
@@ -61,14 +61,14 @@ elementary!(f64, u64, 53, 1023);
 /// The largest argument of a sine or cosine that is reduced without long integers.
 pub(crate) const NEAR: f64 = 1e8;
 
-/// What `FRAC_PI_2` lacks of `pi/2`, in two parts, of which the first has 26 digits, so that its products with `n` are exact.
+/// `pi/2` less `FRAC_PI_2`, in two parts, the first of which has 26 digits, so that its products with `n` are exact.
 const PI_2_MIDDLE: f64 = 6.123233932053594e-17;
 const PI_2_LOW: f64 = 6.36831716351095e-25;
 
-/// The multiples of `pi/2` that are nearest to an argument, of which the last two digits count, and what is left in two parts.
+/// The multiple of `pi/2` that is nearest to an argument, of which the last two digits count, and the remainder in two parts.
 type Angle = (u64, f64, f64);
 
-/// Reduces an argument of at most [`NEAR`]: `pi/2` is taken away in three parts, of which the first two are exact.
+/// Reduces an argument of at most [`NEAR`]: multiples of `pi/2` are subtracted in three parts, the first two of which are exact.
 #[inline(always)]
 fn reduced_near(x: f64) -> Angle {
     let rounded = x.mul_add(FRAC_2_PI, ROUND);

@@ -1,15 +1,16 @@
-//! The functions of either type of float, by the tables and numbers that its module has.
+//! The functions of one float type, with the tables and constants of its module.
 
 /// Defines the functions of a type, which has `$digits` binary digits and `$bias` added to its exponents.
 macro_rules! elementary {
     ($float:ident, $bits:ident, $digits:literal, $bias:literal) => {
-        /// Added to a float and taken away, it rounds it to an integer, which is in its lower bits in between.
+        /// Added to a float and subtracted again, it rounds the float to an integer, which is in the lower bits in
+        /// between.
         pub(super) const ROUND: $float = 1.5 * ((1 as $bits) << ($digits - 1)) as $float;
 
         /// The bits of a fraction.
         const FRACTION: $bits = (1 << ($digits - 1)) - 1;
 
-        /// The polynomial at `x`, its coefficients from the constant on.
+        /// The polynomial at `x`, with the constant coefficient first.
         #[inline(always)]
         pub(super) fn polynomial<const N: usize>(coefficients: &[$float; N], x: $float) -> $float {
             let mut sum = coefficients[N - 1];
@@ -19,29 +20,29 @@ macro_rules! elementary {
             sum
         }
 
-        /// `2^k`, for `k` of which it is neither subnormal nor infinite.
+        /// `2^k`, for `k` with which it is neither subnormal nor infinite.
         #[inline(always)]
         fn power_of_two(k: $float) -> $float {
             $float::from_bits((k + (ROUND + $bias as $float)).to_bits() << ($digits - 1))
         }
 
-        /// Returns `k` and `h` with `x = k ln(2) + h`, but for what the product of `k` and [`LN_2_REST`] adds.
+        /// Returns `k` and `h` with `x = k ln(2) + h`, except for the product of `k` and [`LN_2_REST`].
         #[inline(always)]
         fn reduced(x: $float) -> ($float, $float) {
             let k = x.mul_add(LOG2_E, ROUND) - ROUND;
-            // Exact: both are multiples of a power of two of which the difference is a small one.
+            // Exact: both are multiples of a power of two, and their difference is a small multiple.
             (k, k.mul_add(-LN_2, x))
         }
 
         #[inline(always)]
         pub(crate) fn exp(x: $float) -> $float {
-            // Beyond, it is infinite or 0; a NaN stays.
+            // Beyond, it is infinite or 0; a NaN is unchanged.
             let x = if x > OVERFLOW { OVERFLOW } else { x };
             let x = if x < UNDERFLOW { UNDERFLOW } else { x };
             let (k, high) = reduced(x);
             let r = k.mul_add(-LN_2_REST, high);
             let value = polynomial(&EXP, r).mul_add(r, 1.0).mul_add(r, 1.0);
-            // `2^k` itself may be no float.
+            // `2^k` itself may not be representable.
             let half = (k * 0.5 + ROUND) - ROUND;
             value * power_of_two(half) * power_of_two(k - half)
         }
@@ -71,10 +72,10 @@ macro_rules! elementary {
         #[inline(always)]
         pub(crate) fn tanh(x: $float) -> $float {
             let a = x.abs();
-            // From there on, it rounds to 1.
+            // For larger arguments, it rounds to 1.
             let a = if a > 20.0 { 20.0 } else { a };
             let (k, high) = reduced(2.0 * a);
-            // Exact where `k` is 0; elsewhere what it is off by is less than half a unit of the result.
+            // Exact if `k` is 0; otherwise the error is less than half a unit of the result.
             let r = k.mul_add(-LN_2_REST, high);
             let (sum, square) = (polynomial(&EXP, r), r * r);
             let p = sum.mul_add(square, r);
@@ -83,7 +84,7 @@ macro_rules! elementary {
             let below = scale - 1.0;
             let n = scale.mul_add(p, below);
             let n_low = scale.mul_add(p, below - n);
-            // What p itself is off by makes a difference where there are more floats to choose from.
+            // The error of p itself matters in the type with more digits.
             let n_low = if $digits > 24 { scale.mul_add(sum.mul_add(square, r - p), n_low) } else { n_low };
             // exp(2a) + 1 = d + d_low
             let d = n + 2.0;
@@ -91,7 +92,7 @@ macro_rules! elementary {
             let d_low = if $digits > 24 { d_low + n_low } else { d_low };
             let inverse = 1.0 / d;
             let q = n * inverse;
-            // What q (d + d_low) lacks of n + n_low; the first product is exact.
+            // The remainder of n + n_low less q (d + d_low); the first product is exact.
             let rest = q.mul_add(-d_low, q.mul_add(-d, n) + n_low);
             rest.mul_add(inverse, q).copysign(x)
         }

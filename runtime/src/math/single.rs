@@ -11,10 +11,10 @@ const EXP: [f32; 6] = [0.5, 0.16666667, 0.041666467, 0.0083333105, 0.001393365, 
 /// As [`LOG`](super::double) of `f64`, to 3e-8.
 const LOG: [f32; 4] = [0.6666667, 0.40000123, 0.2855082, 0.23330562];
 
-/// What `LN_2` lacks of ln(2).
+/// ln(2) less `LN_2`.
 const LN_2_REST: f32 = -1.9046542e-09;
 
-/// From where on an exponential is infinite, and 0.
+/// The arguments beyond which an exponential is infinite, and 0.
 const OVERFLOW: f32 = 89.0;
 const UNDERFLOW: f32 = -104.0;
 

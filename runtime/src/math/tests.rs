@@ -1,8 +1,8 @@
-//! Functions against correctly rounded ones.
+//! Functions compared with correctly rounded ones.
 
 use super::{double, single};
 
-/// How many floats lie between two, where two NaNs are one; zeros differ in sign.
+/// The number of floats between two, where all NaNs count as one; zeros differ in sign.
 macro_rules! distance {
     ($a:expr, $b:expr, $integer:ident) => {{
         let key = |bits: $integer| if bits < 0 { $integer::MIN.wrapping_sub(bits).wrapping_sub(1) } else { bits };
@@ -14,7 +14,7 @@ macro_rules! distance {
     }};
 }
 
-/// Numbers without end that look random.
+/// Endless numbers that look random.
 fn random() -> impl Iterator<Item = u64> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     std::iter::repeat_with(move || {
@@ -25,7 +25,7 @@ fn random() -> impl Iterator<Item = u64> {
     })
 }
 
-/// What is computed with care: zeros, subnormals, infinities, NaN, the ends of ranges, and angles that are nearly right.
+/// Arguments that need care: zeros, subnormals, infinities, NaN, the ends of ranges, and angles that are nearly right.
 const ODD: [f64; 27] = [
     0.0,
     -0.0,
@@ -52,12 +52,12 @@ const ODD: [f64; 27] = [
     1e8,
     100000001.0,
     1e22,
-    // Its distance from a multiple of pi/2 is the least of all floats (2^-61).
+    // Its distance from a multiple of pi/2 is the smallest of all floats (2^-61).
     5.319372648326541e255,
     std::f64::consts::FRAC_PI_2,
 ];
 
-/// Arguments of every size, and many of those that functions are called with.
+/// Arguments of every size, and many of those that are common.
 fn arguments() -> impl Iterator<Item = f64> {
     let dense = random().take(100_000).flat_map(|bits| {
         let unit = (bits >> 11) as f64 / (1_u64 << 52) as f64 - 1.0;
@@ -112,7 +112,7 @@ fn powers_are_at_most_1_ulp_off() {
     let mut bits = random();
     let mut next = || bits.next().expect("there is no end");
     for _ in 0..100_000 {
-        // Not a signalling NaN, of which C does not say what its power of 0 is.
+        // Not a signalling NaN, whose power of 0 C does not define.
         let (x, y) = (f64::from_bits(next() >> 1).max(0.0), (next() >> 11) as f64 / (1_u64 << 52) as f64 - 1.0);
         for (x, y) in
             [(x, y), (1.0 + y / 3.0, 900.0 * y), (x, f64::from_bits(next()).max(f64::MIN)), (-x, (20.0 * y).round())]

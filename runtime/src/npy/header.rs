@@ -4,7 +4,7 @@
 
 use super::shortened;
 
-/// What a header says.
+/// The contents of a header.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) descr: Descr,
@@ -22,8 +22,8 @@ pub(super) enum Descr {
 }
 
 impl Header {
-    /// Reads `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }`, in any order of the entries; or says what
-    /// is wrong.
+    /// Parses `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }`, with the entries in any order; the error
+    /// says what is wrong.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let (mut descr, mut fortran, mut shape) = (None, None, None);
         let mut rest = Rest(text);
@@ -51,7 +51,7 @@ impl Header {
     }
 }
 
-/// What has not been read.
+/// The text that has not been read.
 struct Rest<'a>(&'a str);
 
 impl<'a> Rest<'a> {
@@ -59,7 +59,7 @@ impl<'a> Rest<'a> {
         self.0 = self.0.trim_start();
     }
 
-    /// Passes over a character if it is the next.
+    /// Skips a character if it is the next one.
     fn take(&mut self, wanted: char) -> bool {
         self.skip_space();
         let rest = self.0.strip_prefix(wanted);
@@ -123,7 +123,7 @@ impl<'a> Rest<'a> {
         if !self.0.starts_with('[') {
             return Ok(Descr::Plain(self.string()?.into()));
         }
-        // Fields are not read, but passed over, to the bracket that closes the list.
+        // Fields are skipped, up to the bracket that closes the list.
         let (mut depth, mut quote) = (0, None);
         for (at, c) in self.0.char_indices() {
             match (quote, c) {

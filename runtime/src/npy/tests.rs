@@ -1,10 +1,10 @@
-//! Files that are not `.npy` files, and such as are but cannot be read.
+//! Files that are not `.npy` files, and `.npy` files that cannot be read.
 
 use super::*;
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What is said of a file that holds these bytes, with `F` for its path.
+/// The error for a file with these bytes, with `F` for its path.
 #[track_caller]
 fn refused(bytes: &[u8]) -> String {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -77,7 +77,7 @@ fn an_archive_is_told_from_an_array() {
     );
 }
 
-/// The types of NumPy's `result_type`, which it gives for arrays of these.
+/// The types that NumPy's `result_type` gives for arrays of these types.
 #[test]
 fn the_wider_type_is_that_of_numpy() {
     let types = [DType::F32, DType::F64, DType::I32, DType::I64];
@@ -145,7 +145,7 @@ fn what_is_no_file_is_refused_at_once() {
     }
 }
 
-/// What begins a file is what NumPy writes, and says the same when it is read.
+/// The header is the one that NumPy writes, and has the same meaning when it is read.
 #[test]
 fn headers_are_those_of_numpy() {
     let text = |shape: &[usize]| String::from_utf8_lossy(&npy_header::<f32>(shape, true)[10..]).trim_end().to_owned();

@@ -1,8 +1,8 @@
-//! Files without their names: what is written before it takes its place.
+//! Temporary files: written before they are put in place.
 //!
-//! On Linux, and where the file system has such files, one without any name, which disappears with the process that writes
-//! it, however that ends; it gets a name for the moment before it replaces what was there. Elsewhere one whose name ends in
-//! `.partial`, which is locked while it is written: if nobody has the lock, its process was killed.
+//! On Linux, if the file system supports it, the file has no name and disappears with the process that writes it, however that ends; it
+//! gets a name for the moment before it replaces the old file. Elsewhere it has a name that ends in `.partial` and is locked while it is
+//! written: if no process holds the lock, its process was killed.
 
 use super::folder_of;
 use std::fs::{self, File};
@@ -13,7 +13,7 @@ use tempfile::{Builder, NamedTempFile, TempPath};
 
 const SUFFIX: &str = ".partial";
 
-/// Characters between what the name begins with and how it ends.
+/// The number of random characters between prefix and suffix.
 const RANDOM: usize = 6;
 
 /// Files with such names that this process may have made and not put in place.
@@ -27,9 +27,9 @@ pub(super) struct Temporary {
 }
 
 impl Temporary {
-    /// Makes a file for `place`, with the permissions of a new one; `POLYSHARD_PARTIAL=named` says that it has a name.
+    /// Makes a file for `place`, with the permissions of a new one; with `POLYSHARD_PARTIAL=named` it has a name.
     pub(super) fn new(place: &Path) -> io::Result<Self> {
-        // File systems say in several ways that they have no files without a name; what else is wrong, the other way says.
+        // File systems report in several ways that they do not support files without a name; other errors are reported by the other way.
         #[cfg(target_os = "linux")]
         if std::env::var_os("POLYSHARD_PARTIAL").is_none_or(|value| value != "named")
             && let Ok(file) = unnamed(folder_of(place))
@@ -41,7 +41,7 @@ impl Temporary {
 
     pub(super) fn with_name(place: &Path) -> io::Result<Self> {
         let (file, name) = beside(place, |builder, folder| builder.tempfile_in(folder))?.into_parts();
-        // Not all file systems have locks; without them, nothing is known of what is left over.
+        // Not all file systems have locks; without them, left-over files cannot be recognised.
         let _ = file.try_lock();
         Ok(Self { file, name: Some(name) })
     }
@@ -76,7 +76,7 @@ fn link_to(file: &File) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
-/// Has `make` make a file beside `place`, whose name is remembered before it is there.
+/// Calls `make` to make a file beside `place`, whose name is recorded.
 fn beside<R>(
     place: &Path,
     make: impl FnOnce(&Builder<'_, '_>, &Path) -> io::Result<NamedTempFile<R>>,
@@ -96,7 +96,7 @@ fn beside<R>(
     Ok(made)
 }
 
-/// What the names begin with.
+/// The prefix of the names.
 fn prefix(place: &Path) -> std::ffi::OsString {
     let mut prefix = place.file_name().unwrap_or_default().to_owned();
     prefix.push(".");
@@ -122,10 +122,9 @@ fn named() -> MutexGuard<'static, Vec<PathBuf>> {
     NAMED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes the files that this process writes under names that end in `.partial`, for a process that ends without returning
-/// from what it does: because of a signal.
+/// Removes the files that this process writes under names that end in `.partial`, for a process that is about to end because of a signal.
 ///
-/// Who writes goes on, and fails or not; so the process should end at once.
+/// Writers are not stopped, and may fail; so the process should end immediately.
 pub fn remove_partial_files() {
     for name in &*named() {
         let _ = fs::remove_file(name);

@@ -1,4 +1,4 @@
-//! Files of every kind as places to write to.
+//! Files of every kind as output paths.
 
 use super::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,13 +20,13 @@ impl Folder {
         self.0.join(name)
     }
 
-    /// A file of this name, which holds it.
+    /// A file of this name, whose content is the name.
     fn file(&self, name: &str) -> PathBuf {
         fs::write(self.at(name), name).expect("the folder is ours");
         self.at(name)
     }
 
-    /// The names of what is in it.
+    /// The names of its entries.
     fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.0).expect("the folder is ours");
         let mut names: Vec<_> = entries.map(|e| e.expect("an entry").file_name().to_string_lossy().into()).collect();
@@ -34,7 +34,7 @@ impl Folder {
         names
     }
 
-    /// What is said of `path`, with `F` for this folder.
+    /// The error for `path`, with `F` for this folder.
     #[track_caller]
     fn refused(&self, path: impl AsRef<Path>) -> String {
         let message = Output::new(path).map(drop).expect_err("it should be refused").to_string();
@@ -63,7 +63,7 @@ fn a_place_that_is_looked_at_is_not_changed() {
     assert_eq!(folder.names(), ["new", "old"]);
 }
 
-/// A file that is written under a name, as it is where files without names do not exist.
+/// A file that is written under a temporary name, as on systems without unnamed files.
 fn begun_by_name(path: &Path) -> OutputFile {
     let file = Temporary::with_name(path).expect("the folder is ours");
     OutputFile { path: path.into(), writer: Writer::File { file, place: path.into() } }
@@ -102,7 +102,7 @@ fn files_that_are_complete_are_put_in_place_together() {
     });
 }
 
-/// One that cannot be put in its place keeps those after and before it from theirs, if that is found when names are given.
+/// A file that cannot be put in place keeps those after and before it from being put in place, if that is detected when names are given.
 #[cfg(target_os = "linux")]
 #[test]
 fn files_are_put_in_place_together_or_not_at_all() {
@@ -244,7 +244,7 @@ fn what_is_no_file_is_written_to_as_it_is() {
     let pipe = folder.at("pipe");
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).expect("a pipe");
-    // Looking at it waits for nobody.
+    // Checking a pipe does not wait for its reader.
     let output = Output::new(&pipe).expect("it can be written");
     let reader = std::thread::spawn(move || fs::read(pipe).expect("a pipe"));
     output.write(b"through").expect("somebody reads");
@@ -254,7 +254,7 @@ fn what_is_no_file_is_written_to_as_it_is() {
     assert_eq!(folder.refused(&socket), "cannot write `F/socket`: it is a socket; name a file");
 }
 
-/// What is open elsewhere, as standard output is, is not replaced.
+/// A file that a process has open, such as standard output, is not replaced.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_file_that_a_process_has_open_is_appended_to() {

@@ -1,4 +1,4 @@
-//! What makes a redistribution impossible, said before anything moves.
+//! Checks of a redistribution's arguments, before anything moves.
 
 use crate::layout::Sharding;
 use crate::{DistArray, RedistributionError, Result, World};
@@ -16,7 +16,7 @@ pub(super) fn shardings(world: &World, source: &Sharding, target: &Sharding) -> 
     Ok(())
 }
 
-/// Checks that each rank holds what it is to keep, and that no sums are open; this rank's part of it.
+/// Checks that this rank holds the elements that it is to keep, and that no sums are open.
 pub(super) fn holds(world: &World, source: &Sharding, kept: &Sharding, target: &Sharding) -> Result<()> {
     if let Some(open) = [source, kept, target].into_iter().find(|sharding| !sharding.partial().is_empty()) {
         return Err(RedistributionError::PartOfSums { sharding: Box::new(open.clone()) }.into());
@@ -31,7 +31,7 @@ pub(super) fn holds(world: &World, source: &Sharding, kept: &Sharding, target: &
     Err(RedistributionError::NotHeld { rank, len, kept, held }.into())
 }
 
-/// Checks that all ranks mean the same redistribution; collective.
+/// Checks that all ranks create the same redistribution; collective.
 pub(super) fn agree(
     world: &World,
     number: u64,
@@ -51,7 +51,7 @@ pub(super) fn agree(
     world.agree(&says, &(source, kept, target, way))
 }
 
-/// Checks that a redistribution is given an array that is laid out as it wants; else `refused` says which sharding it has.
+/// Checks that an array has the sharding that a redistribution expects; else `refused` makes an error of both shardings.
 pub(super) fn laid_out<T>(
     array: &DistArray<T>,
     wanted: &Sharding,

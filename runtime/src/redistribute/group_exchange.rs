@@ -1,5 +1,5 @@
-//! Exchanges of arrays in groups: ranks that move nothing between them are in different groups and never wait for each other; a rank that
-//! only keeps what it has is alone and communicates with nobody.
+//! Exchanges of arrays in groups: ranks that exchange no elements are in different groups and never wait for each other; a rank that only
+//! keeps its own elements is alone and does not communicate.
 
 use crate::comm::{Communicator, SharedMemory, exchange_words};
 use crate::exchange::{Exchange, WithRank, total};
@@ -11,22 +11,22 @@ use std::rc::Rc;
 
 /// An exchange of one array for another, and the group of ranks that take part in it with this one.
 pub(super) struct GroupExchange {
-    /// The group; none for a rank that is alone.
+    /// The group; `None` for a rank that is alone.
     pub(super) comm: Option<Rc<dyn Communicator>>,
     /// World ranks of the members, ascending.
     pub(super) members: Vec<usize>,
-    /// What this rank keeps, sends and receives, by numbers of members.
+    /// The pieces that this rank keeps, sends and receives, by member number.
     pub(super) part: Exchange,
-    /// What it gets from members that have nothing for it.
+    /// An empty piece, for members from which it gets none.
     nothing: Subarray,
-    /// Whether any rank of the world sends something to another.
+    /// Whether any rank of the world sends elements to another.
     pub(super) communicates: bool,
-    /// What the members publish for each other.
+    /// The publisher through which the members publish their tiles.
     pub(super) publisher: Publisher,
 }
 
 impl GroupExchange {
-    /// Returns the exchange in which rank `a` of the world hands `between(a, b)` to rank `b`, where that is in `reach`, in `mesh`;
+    /// Returns the exchange in which rank `a` of the world sends `between(a, b)` to rank `b`, where that is in `reach`, in `mesh`;
     /// collective.
     ///
     /// Takes time in proportion to the number of ranks.
@@ -53,12 +53,12 @@ impl GroupExchange {
         Ok(Self { comm, members, part, nothing, communicates, publisher })
     }
 
-    /// Returns what this rank keeps.
+    /// Returns the piece that this rank keeps.
     pub(super) fn own(&self) -> &Subarray {
         self.part.kept().unwrap_or(&self.nothing)
     }
 
-    /// Returns what this rank gets of each member, itself included, by their numbers.
+    /// Returns the piece that this rank gets from each member, itself included, by member number.
     pub(super) fn parts(&self) -> Vec<&Subarray> {
         let mut parts = vec![&self.nothing; self.members.len()];
         parts[self.part.me] = self.own();
@@ -66,7 +66,7 @@ impl GroupExchange {
         parts
     }
 
-    /// Returns the first member, by number in the world, that this rank shares no memory with.
+    /// Returns the first member, by world rank, that shares no memory with this rank.
     pub(super) fn apart(&self, memory: &dyn SharedMemory) -> Option<usize> {
         self.members.iter().copied().find(|&rank| !memory.reaches(rank))
     }
@@ -81,7 +81,7 @@ impl GroupExchange {
         total(&self.part.receives)
     }
 
-    /// Returns the largest number of elements of a piece that is scattered where it is sent from, and where it is received.
+    /// Returns the largest number of elements of a scattered piece, on the sending and on the receiving side.
     pub(super) fn scattered(&self) -> [usize; 2] {
         let largest = |pieces: &[WithRank], place| {
             let scattered = pieces.iter().filter(|(_, piece)| piece.contiguous(place).is_none());
@@ -91,16 +91,16 @@ impl GroupExchange {
     }
 }
 
-/// Returns for each rank of the world the least rank that it is connected with, where each rank knows its own
-/// `peers` and is known to them; collective.
+/// Returns for each rank of the world the lowest rank that it is connected with; each rank knows its own `peers`, and the relation is
+/// symmetric. Collective.
 fn components(world: &World, peers: Vec<usize>) -> Result<Vec<usize>> {
     let mut labels: Vec<usize> = (0..world.size()).collect();
     loop {
         let least = peers.iter().map(|&peer| labels[peer]).fold(labels[world.rank()], usize::min);
         let told = exchange_words(world.comm(), "the groups of a redistribution", [least as u64])?;
         let told: Vec<_> = told.into_iter().map(|header| header[0] as usize).collect();
-        // A label is a rank of the same component, so its own label is one too, and may be less. That makes
-        // long chains short: each round at least halves them.
+        // A label is a rank of the same component, so that rank's label is one too, and may be lower. That makes long chains short: each
+        // round at least halves them.
         let next: Vec<_> = told.iter().map(|&label| told[label]).collect();
         // All ranks see the same labels, so all stop together.
         if next == labels {

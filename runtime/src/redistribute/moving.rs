@@ -1,11 +1,10 @@
-//! The elements of an array on their way to another, leg by leg, and what runs of the legs need.
+//! An array in transit to another sharding, leg by leg, and the resources that runs reuse.
 //!
-//! Partial sums are closed on the way. Where the target keeps the axes of the terms out of its dimensions, the terms of an element are on
-//! the ranks of one group, which sum them up by one reduction: to all, or to the one to which the target pins them. Where it places
-//! dimensions over these axes, each rank needs a part of every term. If all of them are in its group, each member gets its
-//! part of the others' tiles; else each layer of terms is redistributed by itself, as if the others were not there, and the
-//! parts are added up. All sum in the order of the coordinates, so that the bits are the same everywhere, and each rank
-//! receives what a reduction or a reduce-scatter has to move.
+//! Partial sums are closed on the way. If the target does not place dimensions over the axes of the terms, the terms of an element are on
+//! the ranks of one group, which add them up by one reduction: to all members, or to the one to which the target pins them. If it does,
+//! each rank needs a part of every term. If all of them are in its group, each member gets its part of the others' tiles; else each layer
+//! of terms is redistributed separately, and the parts are added up. All sums are taken in the order of the coordinates, so that the bits
+//! are the same everywhere, and each rank receives no more than a reduction or a reduce-scatter has to move.
 
 use super::group_exchange::GroupExchange;
 use super::shared::{self, Outcome, Tile};
@@ -23,29 +22,29 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// What runs of a way need, made once.
+/// The resources of a route, made once and reused by its runs.
 pub(super) struct Moved {
     way: Way,
     groups: Groups,
-    /// How what is not summed up gets to where the target has it.
+    /// The exchange that moves elements, or sums that are closed, to the target.
     exchange: Option<GroupExchange>,
-    /// The region of a term, and what each member of its group gets of it.
+    /// The region of a term, and the part of it that each member of its group gets.
     parts: Option<(Region, Vec<Subarray>)>,
-    /// How the terms get to where the target has the sums, those of one coordinate after the other, and which of them are this rank's.
+    /// The exchanges that move the terms to where the target has the sums, one per coordinate, and the number of the one with this rank's
+    /// terms.
     layers: Vec<GroupExchange>,
     mine: usize,
     pub(super) memory: Rc<dyn SharedMemory>,
-    /// The same on all ranks, and of no other redistribution of the world.
+    /// The redistribution's number: the same on all ranks, and unique in the world.
     number: u64,
-    /// The first rank that has elements for another one on a different node, or gets some from there, and that one; the
-    /// same on all ranks.
+    /// The first rank that exchanges elements with a rank on a different node, and that rank; the same on all ranks.
     apart: Option<(usize, usize)>,
     /// The largest scattered piece on each side, on any rank.
     scattered: [usize; 2],
     staging: RefCell<Staging>,
 }
 
-/// The buffers that messages are packed and unpacked in, made at the first run and kept.
+/// The buffers in which messages are packed and unpacked, allocated in the first run and reused.
 #[derive(Default)]
 struct Staging {
     // 8-byte words, so that every element type is aligned.
@@ -60,8 +59,8 @@ impl Staging {
 }
 
 impl Moved {
-    /// Works out how ranks hand out what they hold of `source` and own by `kept`, a part of it, to get to `target` this way; `number` is
-    /// the redistribution's. Collective over the world.
+    /// Works out the exchanges of this route from `source` to `target`; each rank sends the elements that it owns by `kept`, a part of
+    /// those that it holds. `number` is the redistribution's. Collective over the world.
     ///
     /// # Errors
     /// As [`World::group`], and if another rank failed.
@@ -71,7 +70,7 @@ impl Moved {
         let of_legs = if closed.is_empty() { Way::mesh(kept, target) } else { mesh.clone() };
         let groups = way.legs.iter().filter_map(Leg::group);
         let groups = Groups::new(groups, |axes, _| world.group(&of_legs, axes))?;
-        // Sums move on when they have met.
+        // Sums are moved on after they have been added up.
         let summed = (!closed.is_empty()).then(|| summed_up(source, target, &closed));
         let [held, owned] = summed.as_ref().map_or([source, kept], |summed| [summed, summed]);
         let (mut exchange, mut parts, mut layers, mut mine) = (None, None, Vec::new(), 0);
@@ -101,7 +100,7 @@ impl Moved {
         let memory = world.memory()?;
         let scattered = exchange.iter().chain(&layers).map(GroupExchange::scattered);
         let own = scattered.fold([0; 2], |most, exchange| [most[0].max(exchange[0]), most[1].max(exchange[1])]);
-        // A rank that reaches its whole group names itself.
+        // A rank that shares memory with its whole group names itself.
         let other = exchange.as_ref().and_then(|exchange| exchange.apart(&*memory)).unwrap_or(world.rank());
         let words = [own[0], own[1], other].map(|word| word as u64);
         let told = exchange_words(world.comm(), "the pieces of a redistribution", words)?;
@@ -120,25 +119,25 @@ impl Moved {
         &self.groups
     }
 
-    /// Returns the most bytes that messages are packed and unpacked in on any rank, with `element` bytes for each element.
+    /// Returns the maximum bytes in which messages are packed and unpacked on any rank, with `element` bytes per element.
     pub(super) fn staging_bytes(&self, element: usize) -> usize {
         let [out, back] = self.scattered.map(|elements| elements * element);
         let staged = match self.way.legs[..] {
-            // What is gathered is packed whole, and comes where it belongs.
+            // Gathered data is packed whole, and received in place.
             [Leg::Collective { .. }] => [out, 0],
             _ => [out, back].map(|bytes| bytes.min(CHUNK as usize)),
         };
         staged.iter().map(|bytes| bytes.next_multiple_of(size_of::<u64>())).sum()
     }
 
-    /// Returns the bytes that they are packed and unpacked in now.
+    /// Returns the bytes of the staging buffers now.
     #[cfg(test)]
     pub(super) fn staged(&self) -> usize {
         let Staging { outgoing, incoming } = &*self.staging.borrow();
         size_of_val(&outgoing[..]) + size_of_val(&incoming[..])
     }
 
-    /// Returns whether any rank hands something to another one, apart from terms of sums.
+    /// Returns whether any rank sends elements to another, apart from terms of sums.
     pub(super) fn communicates(&self) -> bool {
         self.exchange.as_ref().is_some_and(|exchange| exchange.communicates)
     }
@@ -156,7 +155,7 @@ impl Moved {
         })
     }
 
-    /// Moves the pieces of an exchange: through shared memory, where the transport allows that and the ranks have some in common, else by calling
+    /// Moves the pieces of an exchange: through shared memory, if the transport allows it and the ranks share some, else by calling
     /// `by_messages`.
     fn hand_out<T: Element>(
         &self,
@@ -171,7 +170,7 @@ impl Moved {
         if transport == Transport::Messages {
             return by_messages(from, block);
         }
-        // Groups differ in whether they lie inside of a node, but ranks are refused together.
+        // Groups differ in whether they are inside a node, but all ranks return the error together.
         if let (Transport::Shared, Some((rank, other))) = (transport, self.apart) {
             return Err(RedistributionError::Apart { rank, other }.into());
         }
@@ -184,8 +183,8 @@ impl Moved {
         }
     }
 
-    /// Moves the pieces of an exchange by messages: where rows are laid out and the library has derived datatypes, it moves all pieces at once,
-    /// else one pair of ranks after the other exchanges them (MPI 3.1, sections 3.10, 4.1 and 5.8).
+    /// Moves the pieces of an exchange by messages: if rows are described by layouts and the library has derived datatypes, all pieces at
+    /// once, else between one pair of ranks after the other (MPI 3.1, sections 3.10, 4.1 and 5.8).
     fn exchange_by_messages(
         &self,
         exchange: &GroupExchange,
@@ -215,7 +214,7 @@ impl Moved {
     }
 }
 
-/// How ranks hand out what they hold by a sharding and own by another to get to a third, as a leg says.
+/// The exchange of a leg between ranks that hold elements by one sharding, own them by another, and get them by a third.
 fn exchange_between(world: &World, [held, owned, target]: [&Sharding; 3], leg: &Leg) -> Result<GroupExchange> {
     let mesh = Way::mesh(owned, target);
     let between = |owner, reader| Subarray::between(held, owned, owner, target, reader);
@@ -226,15 +225,15 @@ fn exchange_between(world: &World, [held, owned, target]: [&Sharding; 3], leg: &
     Ok(exchange)
 }
 
-/// An array that moves: what this rank has of it, and where it is to have it.
+/// An array in transit: this rank's part of it, and the target.
 pub(crate) struct Moving<'r, T: Element> {
     moved: &'r Moved,
     transport: Transport,
-    /// What it has of the array, or of the sums of its terms.
+    /// This rank's part of the array, or of the sums of its terms.
     held: Cow<'r, [T]>,
-    /// Whether sums are still open that the way closes.
+    /// Whether the route still has to close sums.
     closes_sums: bool,
-    /// Whether it is in the target.
+    /// Whether the data is in the target.
     is_there: bool,
     target: &'r mut DistArray<T>,
 }
@@ -245,12 +244,12 @@ impl<'r, T: Element> Moving<'r, T> {
         Self { moved, transport, held: Cow::Borrowed(source), closes_sums, is_there: false, target }
     }
 
-    /// Returns whether the leg closes sums: else none are open, or they have met.
+    /// Returns whether the leg closes sums; if not, none are open, or they have been closed.
     pub(crate) fn closes_sums(&self) -> bool {
         self.closes_sums
     }
 
-    /// Hands each rank what it lacks of what this one has.
+    /// Sends each rank the elements that it needs from this one.
     pub(crate) fn exchange(&mut self) -> Result<()> {
         let exchange =
             self.moved.exchange.as_ref().expect("a way has pieces for its exchange; this is a bug in polyshard");
@@ -258,14 +257,14 @@ impl<'r, T: Element> Moving<'r, T> {
         self.moved.exchange(exchange, self.transport, &self.held, self.target)
     }
 
-    /// Gathers the shards of the members of a group, which are one after the other what each of them gets.
+    /// Gathers the shards of the members of a group, which, concatenated, are the part of each member.
     pub(crate) fn all_gather(&mut self, group: &Group) -> Result<()> {
         self.is_there = true;
         let Moved { exchange, staging, .. } = self.moved;
         let exchange = exchange.as_ref().expect("a way has pieces for its gathering; this is a bug in polyshard");
         self.moved.hand_out(exchange, self.transport, &self.held, self.target, |from, to| {
             if exchange.comm.is_none() {
-                // There is nothing to gather, or all of it is here.
+                // There is nothing to gather, or this rank has all of it.
                 exchange.own().rows(Place::Block, Place::Region).copy(usize::MAX, size_of::<T>(), from, to);
                 return Ok(());
             }
@@ -273,12 +272,12 @@ impl<'r, T: Element> Moving<'r, T> {
         })
     }
 
-    /// Sums up the terms of the members of a group at all of them.
+    /// Adds up the terms of the members of a group on all of them.
     pub(crate) fn all_reduce(&mut self, group: &Group) -> Result<()> {
         self.sum_up(|sums, combining| group.comm().all_reduce(sums, combining))
     }
 
-    /// Sums up the terms of the members of a group at the one with these coordinates.
+    /// Adds up the terms of the members of a group on the one with these coordinates.
     pub(crate) fn reduce(&mut self, group: &Group, root: &[i64]) -> Result<()> {
         let root = group.member_at(root);
         self.sum_up(|sums, combining| group.comm().reduce(root, sums, combining))?;
@@ -297,7 +296,7 @@ impl<'r, T: Element> Moving<'r, T> {
         Ok(())
     }
 
-    /// Sums up the part that each member of a group gets of all terms.
+    /// Adds up all terms of each member's part in a group.
     pub(crate) fn reduce_scatter(&mut self, group: &Group) -> Result<()> {
         let (term, parts) =
             self.moved.parts.as_ref().expect("a way has parts for its sums; this is a bug in polyshard");
@@ -307,11 +306,11 @@ impl<'r, T: Element> Moving<'r, T> {
         OutTile::scatter(group, by_messages, term, &self.held, parts.clone(), self.target)
     }
 
-    /// Hands out the terms of one coordinate after the other, and adds them up where they are wanted.
+    /// Exchanges the terms of one coordinate after the other, and adds them up where the target has the sums.
     pub(crate) fn add_up(&mut self) -> Result<()> {
         let Moved { layers, mine, .. } = self.moved;
         self.is_there = true;
-        // A term is received beside the sums, in memory that nobody shares.
+        // A term is received beside the sums, in private memory.
         let transport = if self.transport == Transport::Shared { Transport::Auto } else { self.transport };
         let held = |layer: usize| if layer == *mine { &self.held[..] } else { &[] };
         let [first, others @ ..] = &layers[..] else { return Ok(()) };
@@ -325,7 +324,7 @@ impl<'r, T: Element> Moving<'r, T> {
         Ok(())
     }
 
-    /// Puts the sums where they belong that all legs have left where they are.
+    /// Copies sums that no leg has moved into the target.
     pub(super) fn arrive(self) {
         if !self.is_there {
             self.target.block_mut().copy_from_slice(&self.held);

@@ -1,4 +1,4 @@
-//! Redistributions against the function of the index that fills the arrays, over both transports.
+//! Redistributions compared with the function of the index that fills the arrays, over both transports.
 
 use super::*;
 use crate::Region;
@@ -7,20 +7,20 @@ use crate::sample::{indices, on_ranks, sharding_pairs};
 use polyshard_program::{Leg, Owners, summed_up};
 use proptest::prelude::*;
 
-/// The element at an index: another one everywhere, also in the type that holds the fewest.
+/// The element at an index: distinct everywhere, also in the type with the fewest values.
 fn element<T: Element>(index: &[usize]) -> T {
     let value = index.iter().fold(1u32, |value, &i| value * 100 + i as u32);
     T::from(value).expect("every element type holds it")
 }
 
-/// The elements that a rank needs and lacks, counted one by one.
+/// The elements that a rank needs and does not have, counted one by one.
 fn lacking(source: &Sharding, target: &Sharding, rank: usize) -> usize {
     let [has, gets] = [source, target].map(|sharding| sharding.mesh().coordinates(rank));
     let lacks = |index: &&Vec<usize>| target.owns(&gets, index) && !source.owns(&has, index);
     indices(&Region::whole(source.shape())).iter().filter(lacks).count()
 }
 
-/// Every way that arrays of `T` can go, among them the one that is chosen.
+/// Every route for arrays of `T`, among them the one that is chosen.
 fn ways<T: Element>(source: &Sharding, target: &Sharding) -> Vec<Way> {
     let mesh = Way::mesh(source, target);
     let axes = mesh.ndim();
@@ -55,13 +55,13 @@ fn ways<T: Element>(source: &Sharding, target: &Sharding) -> Vec<Way> {
     ways
 }
 
-/// Runs from `source` to `target` every way that there is, with arrays of `T`.
+/// Runs from `source` to `target` by every route, with arrays of `T`.
 fn check<T: Element>(world: &World, source: &Sharding, target: &Sharding, transport: Transport) -> Result<()> {
     let mut ways = ways::<T>(source, target).into_iter();
     ways.try_for_each(|way| check_way::<T>(world, [source, target], &way, transport))
 }
 
-/// Runs from one to the other twice, this way, with arrays of `T`, and checks all that there is to check.
+/// Runs from one to the other twice, by this route, with arrays of `T`, and checks everything.
 fn check_way<T: Element>(
     world: &World,
     [source, target]: [&Sharding; 2],
@@ -98,7 +98,7 @@ fn check_way<T: Element>(
     first.expect("the output", target)
 }
 
-/// A part of a shard that lies apart in it is packed, in as much memory as is said.
+/// A part that is scattered in its shard is packed, in as much memory as reported.
 #[test]
 fn what_is_kept_of_shards_is_gathered() {
     let mesh = Mesh::new([("x", 2), ("y", 3)]);
@@ -131,7 +131,7 @@ fn what_is_kept_of_shards_is_gathered() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(160))]
 
-    /// Every rank ends with exactly its tile, having received what it lacked and nothing else.
+    /// Every rank ends with exactly its tile, having received only the elements that it lacked.
     #[test]
     fn every_rank_ends_with_its_tile([source, target] in sharding_pairs(), kind in 0u8..4) {
         on_ranks(source.mesh().size(), |world| {

@@ -1,10 +1,10 @@
-//! One step of a reduction, as one rank sees it: a collective of its group on ranges of the data.
+//! One step of a reduction on one rank: a collective of its group on ranges of the data.
 //!
-//! What a rank holds before and after each step is the layout of the steps, in chunks, the same for all lengths; when a step
-//! runs, chunks become ranges of the array that it is given. Chunk `c` stays at its place in the data, so that the last step ends
-//! with the sum where the data was. What lies together is reduced, sent and received there; only what is scattered is packed.
+//! The layout of the steps states which chunks a rank holds before and after each step, for all lengths; when a step runs, chunks become
+//! ranges of the given array. Chunk `c` stays at its place in the data, so that the last step ends with the sum in place of the data.
+//! Contiguous data is reduced, sent and received in place; only scattered data is packed.
 //!
-//! A rank that ends a step with nothing keeps what it had in its data, which no later step reads.
+//! A rank that ends a step with nothing keeps its old data, which no later step reads.
 
 use super::Comm;
 use crate::comm::{Broadcast, Combining, Order};
@@ -17,17 +17,17 @@ use std::rc::Rc;
 /// A step that this rank takes part in.
 pub(super) struct CollectiveStep {
     collective: Collective,
-    /// Whether a reduce-scatter combines in the order of the group's ranks, whatever the communicator likes.
+    /// Whether a reduce-scatter combines in the order of the group's ranks, or in any order that the communicator chooses.
     order: Order,
     comm: Comm,
-    /// How many chunks the array is in.
+    /// The number of chunks of the array.
     chunks: usize,
-    /// By member, the chunks that it is left with by a reduce-scatter or brings to an all-gather; else what the first one
-    /// holds before. One after the other they are the group's data.
+    /// By member, the chunks that a reduce-scatter leaves it or that it contributes to an all-gather; for other collectives, the chunks
+    /// that the first member holds before. Concatenated they are the group's data.
     pieces: Vec<Vec<Range<usize>>>,
 }
 
-/// What steps copy to and from, allocated once.
+/// The buffers that steps copy to and from, allocated once.
 pub(super) struct Staging<T> {
     whole: Vec<T>,
     own: Vec<T>,
@@ -41,7 +41,7 @@ pub(super) fn steps(world: &World, lowered: &Lowered) -> Result<Vec<CollectiveSt
     let layout = lowered.layout().map_err(|error| ReductionRunError::Steps(Box::new(error)))?;
     let mut steps = Vec::new();
     for (nth, step) in lowered.steps().iter().enumerate() {
-        // All ranks ask for the groups, also those that are in none.
+        // All ranks request the groups, also those that are in none.
         let comm = world.ordered(&step.groups)?;
         let (Some(comm), Some(group)) = (comm, step.groups.iter().find(|group| group.contains(&world.rank()))) else {
             continue;
@@ -60,9 +60,9 @@ pub(super) fn steps(world: &World, lowered: &Lowered) -> Result<Vec<CollectiveSt
 
 /// Returns the steps of the reduction in one fixed order: the same bits wherever the ranks are.
 ///
-/// A library adds in an order that depends on the length and on which ranks share a node, and so do steps that suit a
-/// machine. Here every rank combines one piece of all by itself, in the order of the mesh's coordinates, and hands it on.
-/// Which rank combines which piece has no influence on the bits.
+/// A library adds in an order that depends on the length and on which ranks share a node, and so do steps that suit a machine. Here every
+/// rank combines one piece of all data alone, in the order of the mesh's coordinates, and sends it on. Which rank combines which piece does
+/// not affect the bits.
 pub(super) fn in_order(world: &World, groups: &[Vec<usize>]) -> Result<Vec<CollectiveStep>> {
     let Some(comm) = world.ordered(groups)? else { return Ok(Vec::new()) };
     let (order, chunks) = (Order::RanksInPieces, comm.size());
@@ -74,7 +74,7 @@ pub(super) fn in_order(world: &World, groups: &[Vec<usize>]) -> Result<Vec<Colle
 }
 
 impl CollectiveStep {
-    /// Does the step on `data`.
+    /// Performs the step on `data`.
     ///
     /// ```text
     /// reduce-scatter, two ranks      before  rank 0: a0 a1   rank 1: b0 b1    after  rank 0: s0 --   rank 1: -- s1
@@ -87,7 +87,7 @@ impl CollectiveStep {
     /// MPI 3.1, sections 5.10, 5.7, 5.9.6, 5.9.1 and 5.4.
     pub(super) fn run<T: Element>(&self, data: &mut [T], op: ReduceOp, staging: &mut Staging<T>) -> Result<()> {
         let (len, comm, Staging { whole, own, counts }) = (data.len(), &self.comm, staging);
-        // Every member finds the same; a group may hold nothing, or chunks without elements.
+        // Every member finds the same; a group may hold nothing, or empty chunks.
         if self.whole(len).next().is_none() {
             return Ok(());
         }
@@ -152,20 +152,20 @@ impl CollectiveStep {
         counts.extend((0..self.pieces.len()).map(|member| elements(member) * size_of::<T>()));
     }
 
-    /// The most elements that pieces are of an array of at most `len`.
+    /// The maximum number of elements of these pieces, in an array of at most `len` elements.
     fn most(&self, pieces: &[Vec<Range<usize>>], len: usize) -> usize {
         let most = |range: &Range<usize>| (range.len() as u128 * len as u128).div_ceil(self.chunks as u128);
         pieces.iter().flatten().map(most).sum::<u128>().min(len as u128) as usize
     }
 }
 
-/// The range that these are one after the other, if they are one.
+/// The range that these ranges form, if they are contiguous.
 fn contiguous(mut ranges: impl Iterator<Item = Range<usize>>) -> Option<Range<usize>> {
     let first = ranges.next().unwrap_or_default();
     ranges.try_fold(first, |all, next| (all.end == next.start).then_some(all.start..next.end))
 }
 
-/// Copies ranges of the data one after the other.
+/// Packs ranges of the data one after the other.
 fn pack<'a, T: Element>(ranges: impl Iterator<Item = Range<usize>>, data: &[T], into: &'a mut [T]) -> &'a mut [T] {
     let mut packed = 0;
     for range in ranges {
@@ -176,7 +176,7 @@ fn pack<'a, T: Element>(ranges: impl Iterator<Item = Range<usize>>, data: &[T], 
     &mut into[..packed]
 }
 
-/// Copies what was packed back.
+/// Unpacks packed data to these ranges.
 fn unpack<T: Element>(ranges: impl Iterator<Item = Range<usize>>, packed: &[T], data: &mut [T]) {
     let mut start = 0;
     for range in ranges {
@@ -187,7 +187,7 @@ fn unpack<T: Element>(ranges: impl Iterator<Item = Range<usize>>, packed: &[T], 
 }
 
 impl<T: Element> Staging<T> {
-    /// Returns the room that the neediest of these steps needs for arrays of at most `elements` elements.
+    /// Returns room for the largest of these steps, with arrays of at most `elements` elements.
     pub(super) fn new(steps: &[CollectiveStep], elements: usize) -> Result<Self> {
         let scattered = steps.iter().filter(|step| contiguous(step.pieces.iter().flatten().cloned()).is_none());
         let whole = scattered.map(|step| step.most(&step.pieces, elements)).max();
@@ -199,7 +199,7 @@ impl<T: Element> Staging<T> {
         Ok(Self { whole: room(whole)?, own: room(own)?, counts })
     }
 
-    /// Returns the number of elements that there is room for.
+    /// Returns the number of elements that fit.
     pub(super) fn len(&self) -> usize {
         self.whole.len() + self.own.len()
     }

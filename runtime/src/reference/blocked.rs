@@ -6,7 +6,7 @@
 //! for each block of j, for each block of k, for each i: C[i, block of j] += the terms of the block of k
 //! ```
 //!
-//! The terms of an element keep their order and are added one after the other, so sums have the bits of the loops as they stand.
+//! The terms of an element keep their order and are added one after the other, so sums have the bits of the original loops.
 
 use super::points;
 use super::row::Arrays;
@@ -14,7 +14,7 @@ use crate::Element;
 use polyshard_program::{Access, Assign, Kernel, Value};
 use pulp::{Arch, Simd, WithSimd};
 
-/// Elements of the output that are computed together, and their terms: what these read of rows stays in a second-level cache.
+/// Elements of the output that are computed together, and their terms: the parts of rows that these read stay in a second-level cache.
 const COLUMNS: usize = 512;
 const TERMS: usize = 64;
 
@@ -23,17 +23,17 @@ const AT_ONCE: usize = 8;
 
 /// The loops of a kernel that adds up products along rows.
 pub(super) struct Blocked<'k> {
-    /// The factor of which a row is read for a row of the output, and the one of which an element is.
+    /// The factor that is read along a row for a row of the output, and the one of which a single element is read.
     factors: [&'k Access; 2],
     columns: usize,
-    /// The other loops of the output and those of the sum: how often they run, and by how much they move in output, row and element.
+    /// The other loops of the output and those of the sum: their extents, and their strides in output, row and element.
     outer: Vec<(usize, [i64; 3])>,
     summed: Vec<(usize, [i64; 3])>,
     first: [i64; 3],
 }
 
 impl<'k> Blocked<'k> {
-    /// None if the kernel is none of these.
+    /// `None` if the kernel is not a sum of products along rows.
     pub(super) fn new(kernel: &'k Kernel) -> Option<Self> {
         let (target, Value::Mul(a, b)) = (kernel.written_target(), kernel.written_value()) else { return None };
         let (Value::Access(a), Value::Access(b)) = (&**a, &**b) else { return None };
@@ -96,13 +96,13 @@ impl<'k> Blocked<'k> {
     }
 }
 
-/// Where an access is in its array: the first element, and how far each of the kernel's loops moves.
+/// An access as an offset: that of the first element, and the stride of each of the kernel's loops.
 struct Flat {
     first: i64,
     by: Vec<i64>,
 }
 
-/// None if an index wraps or may be outside.
+/// `None` if an index wraps or may be outside.
 fn flat(access: &Access, kernel: &Kernel) -> Option<Flat> {
     let tensor = kernel.tensors().find(|tensor| tensor.name == access.tensor)?;
     let mut flat = Flat { first: 0, by: vec![0; kernel.vars().len()] };
@@ -122,7 +122,7 @@ fn flat(access: &Access, kernel: &Kernel) -> Option<Flat> {
     Some(flat)
 }
 
-/// How far each iteration of these loops moves, in their order.
+/// The offsets of all iterations of these loops, in their order.
 fn offsets(loops: &[(usize, [i64; 3])]) -> impl Iterator<Item = [i64; 3]> {
     points(loops.iter().map(|(extent, _)| *extent).collect()).map(move |point| {
         let by = |nth: usize| point.iter().zip(loops).map(|(at, (_, by))| at * by[nth]).sum();
@@ -130,7 +130,7 @@ fn offsets(loops: &[(usize, [i64; 3])]) -> impl Iterator<Item = [i64; 3]> {
     })
 }
 
-/// Adds to each sum these terms, one after the other.
+/// Adds these terms to each sum, one after the other.
 struct AddTerms<'a, T, const N: usize> {
     sums: &'a mut [T],
     terms: [(T, &'a [T]); N],

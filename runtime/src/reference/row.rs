@@ -1,4 +1,4 @@
-//! The values of a row of statement instances: those along one index, while the others stand still.
+//! The values of a row of statement instances: those along one index, with the others fixed.
 
 use crate::Element;
 use crate::element::of_number;
@@ -23,13 +23,13 @@ impl<'a, T: Element> Arrays<'a, T> {
     }
 }
 
-/// Where the elements are that the instances of a row access.
+/// The offsets of the elements that the instances of a row access.
 pub(super) enum Offsets {
-    /// All access one element.
+    /// All instances access this element.
     Same(usize),
-    /// Each accesses the element after that of the one before; the first one's.
+    /// The instances access consecutive elements, the first of them this one.
     Consecutive(usize),
-    /// One each.
+    /// One element per instance.
     Each(Vec<usize>),
 }
 
@@ -72,7 +72,7 @@ impl Row {
                 let scalar = scalar.expect("a checked kernel declares its scalars; this is a bug in polyshard");
                 vec![of_number(scalar.1); self.len]
             }
-            // A closure per operation, so that there is no choice in the loops.
+            // A closure per operation, so that the loops do not branch.
             Value::Neg(a) => {
                 let mut values = self.evaluate(a, arrays);
                 values.iter_mut().for_each(|value| *value = value.negate());
@@ -100,7 +100,7 @@ impl Row {
         values
     }
 
-    /// Takes one branch per instance; the other is not computed, since it may divide by 0.
+    /// Evaluates one branch per instance; the other is not computed, since it may divide by 0.
     fn choose<T: Element>(&self, choice: &Conditional, arrays: &Arrays<'_, T>) -> Vec<T> {
         let (left, right) = (self.evaluate(&choice.left, arrays), self.evaluate(&choice.right, arrays));
         let chosen = left.iter().zip(&right).enumerate().map(|(nth, (left, right))| {
@@ -114,7 +114,7 @@ impl Row {
         chosen.collect()
     }
 
-    /// Returns the element that each instance accesses, or what stands in `values` where there is none.
+    /// Returns the element that each instance accesses, or its element of `values` if the access is outside.
     fn inside_or<T: Element>(
         &self,
         mut values: Vec<T>,
@@ -143,14 +143,14 @@ impl Row {
         dims
     }
 
-    /// Returns where the element is that each instance accesses, in row-major order.
+    /// Returns the offset of the element that each instance accesses, in row-major order.
     pub(super) fn offsets(&self, access: &Access, kernel: &Kernel, shape: &[usize]) -> Offsets {
         let dims = self.dims(access, kernel, shape);
         let offset = |nth| dims.iter().map(|dim| dim.offset(nth)).sum::<usize>();
         if dims.iter().all(|dim| dim.by == 0) {
             return Offsets::Same(offset(0));
         }
-        // The last instance tells whether all of the row is inside.
+        // The last instance shows whether the whole row is inside.
         let consecutive = |dim: &Dim| dim.period.is_none() && dim.by == i64::from(dim.stride == 1);
         if dims.iter().all(consecutive) && offset(self.len - 1) - offset(0) == self.len - 1 {
             return Offsets::Consecutive(offset(0));
@@ -158,7 +158,7 @@ impl Row {
         Offsets::Each((0..self.len).map(offset).collect())
     }
 
-    /// How far the index moves from one instance to the next.
+    /// The step of the index from one instance to the next.
     fn step(&self, index: &Affine, kernel: &Kernel) -> i64 {
         kernel.vars().get(self.along).map_or(0, |var| index.coefficient(var.name))
     }
@@ -188,7 +188,7 @@ impl Dim {
         self.inside(nth).expect("a checked kernel stays inside its tensors; this is a bug in polyshard")
     }
 
-    /// How far it moves the offset; none if it is outside.
+    /// The offset that it adds; `None` if it is outside.
     fn inside(&self, nth: usize) -> Option<usize> {
         let sum = self.first + i128::from(self.by) * nth as i128;
         let element = self.period.map_or(sum, |period| sum.rem_euclid(i128::from(period)));

@@ -1,4 +1,4 @@
-//! Ending a program that may be many processes before it runs: what is said, is said once.
+//! Ending a program before it runs, which may be many processes: the message is printed once.
 
 use super::{IS_RANK, launched_ranks, spmd};
 use crate::World;
@@ -8,9 +8,9 @@ use std::process;
 
 /// Ends the program and prints this text once, on standard output if the code is 0 and on standard error otherwise.
 ///
-/// Under an MPI launcher every process runs all of `main`, and finds the same mistake in its arguments or its schedule. All of
-/// them call this; they join their world first, so that one can speak for all. MPI's exit code is then 0 or 1. A reader
-/// that has closed the pipe is no failure. What goes wrong inside of [`spmd`](crate::spmd()) is said once in any case.
+/// Under an MPI launcher every process runs all of `main`, and finds the same mistake in its arguments or its schedule. All of them call
+/// this; they first join their world, so that one can print for all. MPI's exit code is then 0 or 1. A reader that has closed the pipe is
+/// not a failure. Failures inside of [`spmd`](crate::spmd()) are printed once in any case.
 ///
 /// ```no_run
 /// fn ranks() -> Result<usize, std::num::ParseIntError> {
@@ -35,7 +35,7 @@ pub fn exit(code: i32, text: impl Display) -> ! {
     process::exit(code)
 }
 
-/// Prints a line at once. If standard error cannot be written, the exit code has to do.
+/// Prints a line immediately. If standard error cannot be written, only the exit code reports the failure.
 fn print(code: i32, text: &str) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let line = format!("{text}\n");
     if code != 0 {

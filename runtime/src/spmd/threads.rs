@@ -1,28 +1,28 @@
-//! How many ranks can be threads of one process.
+//! The maximum number of ranks that can be threads of one process.
 //!
-//! Where threads are too many, the system says so late, and not always by an error: a thread that gets no guard page
-//! for its stack ends the process. So they are counted before the first is started.
+//! With too many threads, the system fails late, and not always with an error: a thread that gets no guard page for its
+//! stack ends the process. So they are counted before the first one is started.
 
 use crate::{LaunchError, Result};
 use std::fs;
 
-/// The most threads that are started, if the system lets them: each takes several of the 65530 mappings that Linux
-/// gives a process.
+/// The maximum number of threads, if the system allows them: each takes several of the 65530 mappings that Linux gives
+/// a process.
 const MAX_RANKS: usize = 4096;
 
-/// Checks that this many ranks can be threads of this process.
+/// Checks that `ranks` ranks can be threads of this process.
 ///
 /// # Errors
-/// If they are too many, with how many would do.
+/// If they are too many, with the maximum number.
 pub(super) fn check(ranks: usize) -> Result<()> {
     let (max, limit) = limit(fs::read_to_string("/proc/self/limits").ok(), control_group());
     if ranks <= max { Ok(()) } else { Err(LaunchError::TooManyThreads { ranks, max, limit }.into()) }
 }
 
-/// Returns how many threads there can be, and what says so.
+/// Returns the maximum number of threads, and the limit that determines it.
 fn limit(limits: Option<String>, group: Option<String>) -> (usize, &'static str) {
     let number = |text: &str| text.trim().parse::<usize>().ok();
-    // The soft limit is the first number of its line; `unlimited` is none.
+    // The soft limit is the first number of its line; `unlimited` is not a number.
     let line = limits.as_ref().and_then(|text| text.lines().find_map(|line| line.strip_prefix("Max processes")));
     let user = line.and_then(|line| number(line.split_whitespace().next()?));
     let group = group.as_deref().and_then(number);
@@ -35,7 +35,7 @@ fn limit(limits: Option<String>, group: Option<String>) -> (usize, &'static str)
     known.min_by_key(|known| known.0).unwrap_or((MAX_RANKS, "the limit of polyshard"))
 }
 
-/// Returns what the process' control group says of its threads, as version 2 has it.
+/// Returns the thread limit of the process' control group, in version 2 of control groups.
 fn control_group() -> Option<String> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let group = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;

@@ -1,13 +1,13 @@
-//! Tiles whose regions begin to come before they are read: messages are in flight while a leaf computes.
+//! Tiles whose regions are requested before they are read: messages are in flight while a leaf computes.
 //!
 //! ```text
-//! begin_..    posts what this rank sends and receives of the region of a later iteration
-//! poll        lets that go on, between slices of a leaf; or the progress thread does
+//! begin_..    posts this rank's sends and receives for the region of a later iteration
+//! poll        drives them, between slices of a leaf or on the progress thread
 //! arrive      waits for the region that began first, which the tile then holds
 //! ```
 //!
-//! All ranks begin in the same order. What a rank sees in memory that ranks share is read when it is wanted: for that nothing
-//! begins. A region that one rank sends is held in the message itself, on both sides, which nobody writes any more.
+//! All ranks begin in the same order. Data that a rank sees in shared memory is read when it is needed: nothing is posted for it. A region
+//! that one rank sends stays in the message, on both sides; no rank writes to it any more.
 
 use super::fetch::{Fetch, all_parts};
 use super::under_way::{Begun, Transfers, flight};
@@ -24,7 +24,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A region that is in flight to a tile.
+/// A region in flight to a tile.
 pub(super) struct InFlight {
     region: Region,
     source: InFlightFrom,
@@ -32,11 +32,11 @@ pub(super) struct InFlight {
 
 /// What a tile holds when a region has arrived.
 enum InFlightFrom {
-    /// What it holds already.
+    /// The region that it holds already.
     Tile,
     /// The message that this rank sends, or else the one that it receives.
     Message(Option<Arc<Piece>>),
-    /// What an exchange puts together.
+    /// The region that an exchange assembles.
     Exchange(Rc<Fetch>),
 }
 
@@ -47,9 +47,10 @@ impl fmt::Debug for InFlight {
 }
 
 impl<T: Element> Tile<T> {
-    /// Returns a tile to which regions begin to come up to `depth` iterations before they are read. What a group gets at once, such as
-    /// what it [broadcasts](Self::begin_broadcast), comes as `passing` says, from its owner or from rank to rank; that takes communicators
-    /// of its own. The links are connected here, by an empty message over each, so all of the group must make the tile.
+    /// Returns a tile whose regions may be requested up to `depth` iterations before they are read. A region that a group gets from one
+    /// owner, as in a [broadcast](Self::begin_broadcast), travels as `passing` says: from the owner to each member, or from member to
+    /// member, which takes communicators of its own. The links are connected here, by an empty message over each, so all members of the
+    /// group must create the tile.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -92,8 +93,8 @@ impl<T: Element> Tile<T> {
         Ok(Self { transfers, passing: passing.map_or(Passing::Direct, |(_, how)| how), ..Self::new(name, elements)? })
     }
 
-    /// Returns the tile, connected with the ranks in reach, whose messages come ahead: by an empty message over each link, so all ranks of
-    /// the grid must call it.
+    /// Returns the tile, connected to the ranks in reach from which it receives ahead of time: by an empty message over each link, so all
+    /// ranks of the grid must call it.
     ///
     /// ```
     /// use polyshard::layout::{Neighbours, Reach};
@@ -116,7 +117,8 @@ impl<T: Element> Tile<T> {
         Ok(self)
     }
 
-    /// Forgets what a run that failed has left on its way: to drop it makes every later call of this rank an error. Every run begins so.
+    /// Forgets the transfers that a failed run left in flight; dropping them makes every later call of this rank an error. Every run begins
+    /// with it.
     pub fn restart(&mut self) {
         self.in_flight.clear();
         self.transfers.clear();
@@ -131,8 +133,8 @@ impl<T: Element> Tile<T> {
         self.in_flight.push_back(InFlight { region: region.clone(), source });
     }
 
-    /// As [`copy`](Self::copy) of a region of this rank's own shard, which [arrives](Self::arrive) later; it is not copied if it is one
-    /// box there.
+    /// As [`copy`](Self::copy) of a region of this rank's own shard, but the region [arrives](Self::arrive) later; it is not copied if it
+    /// is one box of the shard.
     ///
     /// # Panics
     /// As for [`copy`](Self::copy).
@@ -267,8 +269,8 @@ impl<T: Element> Tile<T> {
         Ok(())
     }
 
-    /// As [`halo`](Self::halo), but does not wait: the rest of the region [arrives](Self::arrive) later, and until then what this rank owns
-    /// can be read.
+    /// As [`halo`](Self::halo), but does not wait: the rest of the region [arrives](Self::arrive) later, and until then the part that this
+    /// rank owns can be read.
     ///
     /// # Errors
     /// As for [`begin_broadcast`](Self::begin_broadcast).
@@ -287,7 +289,7 @@ impl<T: Element> Tile<T> {
         source.count(total(&fetch.exchange.seen));
         let flight = post(grid.world().comm(), &fetch.exchange, Place::Block, source.block())?;
         let from = if fetch.is_own() {
-            // It is there from the beginning.
+            // This rank owns all of it.
             self.hold_fetched(source, &region, &fetch, &[])?;
             InFlightFrom::Tile
         } else {
@@ -298,7 +300,7 @@ impl<T: Element> Tile<T> {
         Ok(())
     }
 
-    /// As [`shift`](Self::shift), but does not wait: what the tile holds is sent while it is read, and the region
+    /// As [`shift`](Self::shift), but does not wait: the region that the tile holds is sent while it is read, and the next one
     /// [arrives](Self::arrive) later.
     ///
     /// # Errors
@@ -334,7 +336,7 @@ impl<T: Element> Tile<T> {
         Ok(())
     }
 
-    /// What the tile holds, as a message.
+    /// The region that the tile holds, as a message.
     fn message(&mut self, source: Shards<'_, T>) -> Result<Arc<Piece>> {
         if let Held::Message(_, message) = &self.held {
             return Ok(Arc::clone(message));
@@ -343,8 +345,8 @@ impl<T: Element> Tile<T> {
         Ok(Arc::new(Piece::copy_of(cast_slice(data), "a message that a tile sends")?))
     }
 
-    /// Lets what has begun to come go on, without waiting; returns whether some of it is still on its way and has to be polled again: the
-    /// [progress thread](World::poll_meanwhile) does without.
+    /// Drives the receives that are in flight, without waiting; returns whether some are still in flight and need to be polled again, which
+    /// is not necessary with a [progress thread](World::poll_meanwhile).
     ///
     /// # Errors
     /// If another rank failed.
@@ -352,7 +354,7 @@ impl<T: Element> Tile<T> {
         self.transfers.poll(world)
     }
 
-    /// Returns what has begun to come, for the [progress thread](World::poll_meanwhile).
+    /// Returns the receives in flight, for the [progress thread](World::poll_meanwhile).
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -373,7 +375,7 @@ impl<T: Element> Tile<T> {
         self.transfers.handle()
     }
 
-    /// Waits for the region that began to come first, and holds it.
+    /// Waits for the region that was requested first, and holds it.
     ///
     /// # Errors
     /// If another rank failed.
@@ -397,7 +399,7 @@ impl<T: Element> Tile<T> {
     }
 }
 
-/// A message of this many elements, to be filled.
+/// A message with room for `elements` elements, to be filled.
 pub(super) fn room_for<T: Element>(elements: usize) -> Result<Piece> {
     Piece::new(elements * size_of::<T>(), "a message of a tile")
 }
@@ -407,14 +409,14 @@ fn packed<T: Element>(part: &Subarray, source: Shards<'_, T>) -> Result<Arc<Piec
     message(part, Place::Block, source.block())
 }
 
-/// A part of what is in `place`, as a message.
+/// A part of the data in `place`, as a message.
 fn message<T: Element>(part: &Subarray, place: Place, data: &[T]) -> Result<Arc<Piece>> {
     let mut message = room_for::<T>(part.len())?;
     part.copy(place, data, Place::Packed, cast_slice_mut(&mut message));
     Ok(Arc::new(message))
 }
 
-/// Posts the messages of an exchange, of what is in `place`, and room for those that this rank receives.
+/// Posts the sends of an exchange, of the data in `place`, and its receives.
 pub(super) fn post<T: Element>(
     comm: &dyn Communicator,
     exchange: &Exchange,
@@ -423,7 +425,7 @@ pub(super) fn post<T: Element>(
 ) -> Result<Option<Flight>> {
     let mut sends: Vec<(usize, Arc<Piece>)> = Vec::with_capacity(exchange.sends.len());
     for (nth, (to, part)) in exchange.sends.iter().enumerate() {
-        // What several ranks get alike is packed once.
+        // A part that several ranks receive is packed once.
         let same = nth.checked_sub(1).filter(|before| Rc::ptr_eq(&exchange.sends[*before].1, part));
         let message = same.map_or_else(|| message(part, place, data), |before| Ok(Arc::clone(&sends[before].1)))?;
         sends.push((*to, message));
@@ -432,7 +434,7 @@ pub(super) fn post<T: Element>(
     flight(comm, sends, receives.collect::<Result<_>>()?)
 }
 
-/// Posts a message of the member `root` to each other one.
+/// Posts a message from the member `root` to every other member.
 fn post_to_all(group: &Group, root: usize, message: Piece) -> Result<(Begun, InFlightFrom)> {
     if group.rank() != root {
         let flight = flight(group.comm(), Vec::new(), vec![(root, message)])?;

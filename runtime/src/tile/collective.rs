@@ -9,17 +9,17 @@ use crate::{Element, Group, Region, Result, Shards};
 use bytemuck::{cast_slice, cast_slice_mut};
 
 impl<T: Element> Tile<T> {
-    /// Gives all members of the group `region`, which the member at `root_coordinates` along the group's axes
-    /// owns (MPI 3.1, section 5.4).
+    /// Broadcasts `region` to all members of the group from the member at `root_coordinates` along the group's axes, which owns it (MPI
+    /// 3.1, section 5.4).
     ///
     /// ```text
     /// before   root: r    others: -
     /// after    each member: r
     /// ```
     ///
-    /// The root sends from its shard if the region lies together there and in the array, and then holds it without a
-    /// copy; else it packs it once. Each other member receives `region.len()` elements; if the region is empty, which it
-    /// is on all members or on none, nothing is sent.
+    /// The root sends from its shard if the region is contiguous there and in the array, and then holds it without a copy; else it packs it
+    /// once. Each other member receives `region.len()` elements; if the region is empty, which it is on all members or on none, nothing is
+    /// sent.
     ///
     /// # Errors
     /// If another rank failed.
@@ -37,10 +37,10 @@ impl<T: Element> Tile<T> {
         self.broadcast_from(group, root(group, root_coordinates, region), source.into(), region)
     }
 
-    /// Gives all members of the group `region`, which the tile of the member at `root_coordinates` holds already, from
-    /// whoever it came (MPI 3.1, section 5.4).
+    /// Broadcasts `region` to all members of the group from the tile of the member at `root_coordinates`, which holds it already, whichever
+    /// rank owns it (MPI 3.1, section 5.4).
     ///
-    /// Otherwise as [`broadcast`](Self::broadcast). Tiles of other members lose what they hold.
+    /// Otherwise as [`broadcast`](Self::broadcast). Tiles of other members lose the region that they held.
     ///
     /// # Errors
     /// If another rank failed.
@@ -85,7 +85,7 @@ impl<T: Element> Tile<T> {
             if part.size() == 1 || part.world_rank(from) != owner || !is_seen_in(source, part) {
                 return self.hand_on(part, from, source, region);
             }
-            // In a stage, some see the owner's shard where others do not.
+            // In a stage, some members may see the owner's shard where others do not.
             if part.rank() == from {
                 return Ok(());
             }
@@ -95,7 +95,7 @@ impl<T: Element> Tile<T> {
         })
     }
 
-    /// Gives all members of the group the region, which is not empty, and which the tile of the member `root` holds.
+    /// Broadcasts a region, which is not empty, from the tile of the member `root`, which holds it.
     fn hand_on(&mut self, group: &Group, root: usize, source: Shards<'_, T>, region: &Region) -> Result<()> {
         if group.rank() != root {
             group.comm().broadcast(Broadcast::Receive { root, into: cast_slice_mut(self.room(region)) })?;
@@ -110,19 +110,17 @@ impl<T: Element> Tile<T> {
         group.comm().broadcast(Broadcast::Send(cast_slice(data)))
     }
 
-    /// Gives all members of the group `region`, of which each owns a part, perhaps nothing (MPI 3.1, sections 5.4
-    /// and 5.7).
+    /// Gathers `region` on all members of the group, each of which owns a part of it, which may be empty (MPI 3.1, sections 5.4 and 5.7).
     ///
     /// ```text
     /// before   member 0: a    member 1: -    member 2: b
     /// after    each member: a b
     /// ```
     ///
-    /// Each owner sends its part, from its shard if it lies together there, else packed: all are gathered at once, or each is broadcast
-    /// if the tile is gathered [`in_pieces`](Self::in_pieces). Parts that lie together in the region are
-    /// received in place, unless all are gathered at once and they do not follow one another in the members' order;
-    /// else they are staged and put where they belong. An element that several members own is sent by one of them.
-    /// If the region is empty, which it is on all members or on none, nothing is sent.
+    /// Each owner sends its part, from its shard if it is contiguous there, else packed: in one all-gather, or in one broadcast per owner
+    /// if the tile is gathered [`in_pieces`](Self::in_pieces). Parts that are contiguous in the region are received in place, unless they
+    /// are gathered at once and do not follow each other in the members' order; others are staged and unpacked. An element that several
+    /// members own is sent by one of them. If the region is empty, which it is on all members or on none, nothing is sent.
     ///
     /// # Errors
     /// If another rank failed.
@@ -138,7 +136,7 @@ impl<T: Element> Tile<T> {
         if self.in_pieces && !group.is_in_stages() {
             let owner = parts.iter().position(|part| part.len() == region.distinct());
             if let Some(root) = owner.filter(|_| !region.wraps()) {
-                // The owner of all of it holds it where it lies.
+                // The owner of the whole region holds it in place.
                 return self.broadcast_from(group, root, source, region);
             }
             self.broadcast_parts(group, source, region, &parts)?;

@@ -1,4 +1,4 @@
-//! Tiles that pairs of ranks hand one another: permutations, and exchanges of any pattern.
+//! Tiles exchanged between pairs of ranks: permutations, and exchanges of any pattern.
 
 use super::fetch::Fetch;
 use super::{Held, Tile, one_box};
@@ -11,16 +11,16 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use std::rc::Rc;
 
 impl<T: Element> Tile<T> {
-    /// Receives `region` from the world's rank `from`, which owns all of it, and sends the rank and region of
-    /// `to` out of this rank's shard (MPI 3.1, section 3.7).
+    /// Receives `region` from the world's rank `from`, which owns all of it, and sends the region given in `to` from this rank's shard to
+    /// the rank given there (MPI 3.1, section 3.7).
     ///
     /// ```text
     /// before   rank 0: a    rank 1: b    rank 2: c
     /// after    rank 0: c    rank 1: a    rank 2: b        (from = rank - 1, to = rank + 1)
     /// ```
     ///
-    /// Nothing is received if `region` is empty, and nothing is sent if `to` is none or its region is empty. A
-    /// region of this rank's own shard is held, or copied if it is scattered there.
+    /// Nothing is received if `region` is empty, and nothing is sent if `to` is `None` or its region is empty. A region of this rank's own
+    /// shard is held, or copied if it is scattered there.
     ///
     /// # Errors
     /// If another rank failed.
@@ -57,20 +57,20 @@ impl<T: Element> Tile<T> {
         }
     }
 
-    /// Gives each rank of the grid the region that `region_of` says for its coordinates, whoever owns it.
+    /// Fetches on each rank of the grid the region that `region_of` returns for its coordinates, from any owners.
     ///
-    /// Each element comes from the owner that [`Sharding::owner`](crate::layout::Sharding::owner) names for the
-    /// reader. Both sides work out the same messages, one per pair of ranks (MPI 3.1, section 3.7), and a rank
-    /// sends what others read of its shard, nothing more. A region of this rank's own shard is held, or copied
-    /// if it is scattered there. `reach` says where owners are, seen from their readers: no other ranks are
-    /// looked at, so that working out the messages takes time in proportion to the number of ranks in reach. What ranks own that
-    /// differ from the reader along several axes does not come if the reach is a star: it must not be read.
+    /// Each element is sent by the owner that [`Sharding::owner`](crate::layout::Sharding::owner) names for the reader. Both sides work out
+    /// the same messages, one per pair of ranks (MPI 3.1, section 3.7), and a rank sends the elements of its shard that others read, and
+    /// nothing else. A region of this rank's own shard is held, or copied if it is scattered there. `reach` is where owners are, relative
+    /// to their readers: no other ranks are considered, so that working out the messages takes time in proportion to the number of ranks in
+    /// reach. If the reach is a star, elements owned by ranks that differ from the reader along several axes are not sent: they must not be
+    /// read.
     ///
     /// # Errors
     /// If another rank failed.
     ///
     /// # Panics
-    /// If a region leaves the array, or an owner is out of reach that is no star: a bug in polyshard.
+    /// If a region exceeds the array, or an owner is out of a reach that is not a star: a bug in polyshard.
     pub fn exchange<'a>(
         &mut self,
         grid: &Grid<'_>,
@@ -81,8 +81,8 @@ impl<T: Element> Tile<T> {
         self.fetch(grid, reach, source.into(), region_of, false)
     }
 
-    /// As [`exchange`](Self::exchange), but what this rank owns of the region is not copied: a nest reads it where it
-    /// lies. Other leaves cannot.
+    /// As [`exchange`](Self::exchange), but the part of the region that this rank owns is not copied: a nest reads it in place. Other
+    /// leaves cannot.
     ///
     /// # Errors
     /// If another rank failed.
@@ -99,7 +99,7 @@ impl<T: Element> Tile<T> {
         self.fetch(grid, reach, source.into(), region_of, true)
     }
 
-    /// As [`exchange`](Self::exchange), or, if the tile goes `around` the shard, as [`halo`](Self::halo).
+    /// As [`exchange`](Self::exchange), or as [`halo`](Self::halo) if `around`.
     fn fetch(
         &mut self,
         grid: &Grid<'_>,
@@ -111,7 +111,7 @@ impl<T: Element> Tile<T> {
         let region = region_of(grid.coords());
         let fetch = self.exchanged(grid, reach, source, &region, region_of, around);
         source.count(total(&fetch.exchange.seen));
-        // What is all in one shard is held without a buffer.
+        // A region that is in one shard as a whole is held without a buffer.
         let buffer = if fetch.exchange.receives.is_empty() { &mut [] } else { super::room(&mut self.buffer, &region) };
         let ends = Ends {
             element: size_of::<T>(),
@@ -123,8 +123,8 @@ impl<T: Element> Tile<T> {
         self.hold_fetched(source, &region, &fetch, &[])
     }
 
-    /// How ranks in reach exchange pieces, which is known if it was the same the last time. What others get by messages is known to be the
-    /// same only if the regions of all ranks are.
+    /// The route by which ranks in reach exchange pieces, reused if it was the same the last time. The messages to others are known to be
+    /// the same only if the regions of all ranks are.
     pub(super) fn exchanged(
         &mut self,
         grid: &Grid<'_>,

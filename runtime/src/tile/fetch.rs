@@ -1,4 +1,4 @@
-//! Where a region is that a tile fetches: in the memory of ranks that this one sees, or in messages of others.
+//! The route of a region to a tile: from the memory of ranks that this one sees, or in messages from others.
 
 use super::{Held, InPlace, Tile, room};
 use crate::comm::Piece;
@@ -9,26 +9,26 @@ use crate::{Element, Group, Region, Result, Shards};
 use std::convert::Infallible;
 use std::rc::Rc;
 
-/// How a region gets to a tile, worked out once for all times that it does.
+/// The route of a region to a tile, worked out once for all fetches.
 #[derive(Debug, Default)]
 pub(super) struct Fetch {
     pub(super) exchange: Exchange,
-    /// Where all of the region is, if it is one box of one shard that this rank sees.
+    /// The place of the whole region, if it is one box of one shard that this rank sees.
     whole: Option<InPlace>,
-    /// The indices that are read where this rank's shard has them; the exchange keeps the others.
+    /// The indices that are read in place in this rank's shard; the exchange copies the others.
     interior: Option<Ranges>,
-    /// The elements that this rank owns, as the readers see it.
+    /// The number of elements of the region that this rank supplies to the readers.
     own: usize,
 }
 
 impl<T: Element> Tile<T> {
-    /// How to get `region` of this rank's own shard.
+    /// The route of `region` in this rank's own shard.
     pub(super) fn own(&mut self, source: Shards<'_, T>, region: &Region) -> Rc<Fetch> {
         self.known(region, || Fetch::of_one(source, this_rank(source), region))
     }
 
-    /// How to get `region`, which the member `root` of a group owns, or, without a root, members together, and which all of them read, if
-    /// they all see it. What this rank reads of others counts as received.
+    /// The route of `region`, which all members of a group read and the member `root` owns, or, without a root, the members own together;
+    /// `None` unless they all see it. Elements that this rank reads from others count as received.
     pub(super) fn near(
         &mut self,
         source: Shards<'_, T>,
@@ -51,7 +51,7 @@ impl<T: Element> Tile<T> {
         Some(found)
     }
 
-    /// How to get `region`, which the world's rank `from` owns, if this rank sees it; it counts as received if that is another rank.
+    /// The route of `region`, which the world's rank `from` owns, if this rank sees it; it counts as received if that is another rank.
     pub(super) fn near_one(&mut self, source: Shards<'_, T>, from: usize, region: &Region) -> Option<Rc<Fetch>> {
         if region.is_empty() || from == this_rank(source) {
             return Some(self.own(source, region));
@@ -62,7 +62,8 @@ impl<T: Element> Tile<T> {
         })
     }
 
-    /// How to get `region` from the shards of all ranks, if this one sees them all; it counts as received if it would have been.
+    /// The route of `region` in the shards of all ranks, if this one sees them all; it counts as received if a message would have carried
+    /// it.
     pub(super) fn anywhere(&mut self, source: Shards<'_, T>, region: &Region, is_received: bool) -> Option<Rc<Fetch>> {
         if !source.are_everywhere() {
             return None;
@@ -73,7 +74,7 @@ impl<T: Element> Tile<T> {
         Some(self.known(region, || Fetch::anywhere(source, region)))
     }
 
-    /// How the region is known to be got, or `find` returns.
+    /// The cached route of the region, or the one that `find` returns.
     fn known(&mut self, region: &Region, find: impl FnOnce() -> Fetch) -> Rc<Fetch> {
         if region.is_empty() {
             return Rc::clone(&self.nothing);
@@ -82,11 +83,11 @@ impl<T: Element> Tile<T> {
         Rc::clone(found)
     }
 
-    /// Holds `region`: without a copy if it is one box of a shard, else in the buffer, where what came by messages is already or is copied
-    /// to from `received`.
+    /// Holds `region`: without a copy if it is one box of a shard, else in the buffer, where data from messages is already or is copied to
+    /// from `received`.
     ///
     /// # Errors
-    /// If the system does not let this rank see what another has.
+    /// If the operating system denies this rank access to another's memory.
     pub(super) fn hold_fetched(
         &mut self,
         source: Shards<'_, T>,
@@ -108,7 +109,7 @@ impl<T: Element> Tile<T> {
 }
 
 impl Fetch {
-    /// A region whose pieces are exchanged so; `around` what this rank owns, as far as that is one box of the array.
+    /// The route of a region by this exchange; with `around`, the part that this rank owns is read in place, if it is one box of the array.
     pub(super) fn new<T: Element>(source: Shards<'_, T>, region: &Region, exchange: Exchange, around: bool) -> Self {
         let own: usize = exchange.keep.iter().map(|part| part.len()).sum();
         let mut fetch = Self { exchange, own, ..Self::default() };
@@ -127,10 +128,10 @@ impl Fetch {
         fetch
     }
 
-    /// Reads what this rank owns where its shard has it, as far as it is one box of the array.
+    /// Reads this rank's own part in place in its shard, as far as it is one box of the array.
     fn go_around<T: Element>(&mut self, source: Shards<'_, T>, region: &Region) {
         let Some(interior) = interior(source, region) else { return };
-        // What is at the other side of the end is copied, even if this rank owns it.
+        // Elements beyond the end of the array are copied, even if this rank owns them.
         let positions = interior.iter().zip(region.origin());
         let positions = positions.map(|(own, start)| (own.start - start) as usize..(own.end - start) as usize);
         let positions: Vec<_> = positions.collect();
@@ -139,7 +140,7 @@ impl Fetch {
         self.interior = Some(interior);
     }
 
-    /// What a tile holds whose buffer has what is not read where this rank's shard has it.
+    /// The state of a tile whose buffer has all elements except those read in place in this rank's shard.
     pub(super) fn held(&self, region: &Region) -> Held {
         match &self.interior {
             Some(interior) => Held::Around(region.clone(), interior.clone()),
@@ -147,18 +148,18 @@ impl Fetch {
         }
     }
 
-    /// Whether this rank gets nothing from others.
+    /// Whether this rank gets nothing from other ranks.
     pub(super) fn is_own(&self) -> bool {
         self.exchange.receives.is_empty() && self.exchange.seen.is_empty()
     }
 
-    /// A region that the rank `from` owns.
+    /// The route of a region that the rank `from` owns.
     fn of_one<T: Element>(source: Shards<'_, T>, from: usize, region: &Region) -> Self {
         let owner = source.sharding().mesh().coordinates(from);
         Self::seen(source, region, vec![(from, Rc::new(owned(source.array(), &owner, region)))])
     }
 
-    /// A region, whoever of the world owns it.
+    /// The route of a region of any owners in the world.
     fn anywhere<T: Element>(source: Shards<'_, T>, region: &Region) -> Self {
         let (sharding, mine) = (source.sharding(), source.coordinates());
         let mesh = sharding.mesh();
@@ -166,7 +167,7 @@ impl Fetch {
         Self::nearest(source, region, || (0..mesh.size()).map(|rank| (rank, part(rank))).collect())
     }
 
-    /// A region that members of a group own, and that all of them read.
+    /// The route of a region that the members of a group own, and that all of them read.
     fn in_group<T: Element>(source: Shards<'_, T>, group: &Group, region: &Region) -> Self {
         let own = Subarray::read(source.sharding(), source.coordinates(), &group.coordinates(0), region).len();
         let parts = || {
@@ -176,7 +177,7 @@ impl Fetch {
         Self { own, ..Self::nearest(source, region, parts) }
     }
 
-    /// A region that is all of the nearest rank that owns its first element, else of the `owners`.
+    /// The route of a region from the nearest rank that owns its first element, if that owns all of it, else from the `owners`.
     fn nearest<T: Element>(
         source: Shards<'_, T>,
         region: &Region,
@@ -193,7 +194,7 @@ impl Fetch {
         Self::seen(source, region, parts.map(|(rank, part)| (rank, Rc::new(part))).collect())
     }
 
-    /// A region of which this rank sees all parts.
+    /// The route of a region of which this rank sees all parts.
     fn seen<T: Element>(source: Shards<'_, T>, region: &Region, parts: Vec<WithRank>) -> Self {
         let found: usize = parts.iter().map(|(_, part)| part.len()).sum();
         assert!(
@@ -209,7 +210,7 @@ impl Fetch {
     }
 }
 
-/// Where `part`, of the rank `rank`, is, if it is all of the region and one box.
+/// The place of `part`, owned by the rank `rank`, if it is the whole region and one box.
 fn whole<T: Element>(source: Shards<'_, T>, region: &Region, rank: usize, part: &Subarray) -> Option<InPlace> {
     let is_whole = part.len() == region.distinct() && part.is_box() && !region.wraps() && !region.has_blocks();
     is_whole.then(|| {
@@ -218,28 +219,28 @@ fn whole<T: Element>(source: Shards<'_, T>, region: &Region, rank: usize, part: 
     })
 }
 
-/// The box of this rank's block that is inside the region, if block and region are boxes of the array and meet.
+/// The box of this rank's block that is inside the region, if block and region are boxes of the array and intersect.
 fn interior<T: Element>(source: Shards<'_, T>, region: &Region) -> Option<Ranges> {
     let array = source.array();
     let whole = Subarray::of(source.sharding(), source.coordinates(), &Region::whole(array.shape()));
     let own = whole.region().filter(|own| !own.is_empty() && !region.has_blocks())?;
     let inside = (0..region.ndim()).map(|dim| {
         let (own, all) = (own.range(dim), region.range(dim));
-        // Beyond the period, an index means another element.
+        // Beyond the period, an index refers to another element.
         let end = region.period(dim).map_or(all.end, |period| all.end.min(period));
         Some(own.start.max(all.start)..own.end.min(end)).filter(|range| range.start < range.end)
     });
     inside.collect()
 }
 
-/// What each member of a group owns of a region that all of them read.
+/// The part of a region that each member of a group owns, if all of them read it.
 fn parts_of<T: Element>(source: Shards<'_, T>, group: &Group, region: &Region) -> Vec<Subarray> {
     let part =
         |member: usize| Subarray::read(source.sharding(), &group.coordinates(member), &group.coordinates(0), region);
     (0..group.size()).map(part).collect()
 }
 
-/// As [`parts_of`], where the parts are all of the region.
+/// As [`parts_of`], for parts that cover the region.
 pub(super) fn all_parts<T: Element>(source: Shards<'_, T>, group: &Group, region: &Region) -> Vec<Subarray> {
     let parts = parts_of(source, group, region);
     let total: usize = parts.iter().map(Subarray::len).sum();

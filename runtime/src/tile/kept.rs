@@ -1,12 +1,12 @@
-//! Tiles that a kernel has filled and another one reads.
+//! Tiles that one kernel has filled and another reads.
 
 use super::Tile;
 use crate::{Element, InputTable, Shards, View};
 
-/// What a kernel's tile holds after a run, for another kernel that reads the same array and is brought nothing of it.
+/// A kernel's tile after a run, for another kernel that reads the same array and does not fetch it again.
 ///
-/// Where the first kernel has read it in the shards of other ranks, it is still there and not in the tile. So the second one publishes its
-/// inputs, too, which keeps those shards until it is done: [`publish_with`](Self::publish_with).
+/// If the first kernel read data in place in the shards of other ranks, it is still there and not in the tile. So the second one also
+/// publishes its inputs, which pins those shards until it is done: [`publish_with`](Self::publish_with).
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -51,21 +51,21 @@ impl<T> Clone for KeptTile<'_, T> {
 impl<T> Copy for KeptTile<'_, T> {}
 
 impl<'a, T: Element> KeptTile<'a, T> {
-    /// Returns what this tile holds, of a kernel of whose inputs this is known if it reads what others own.
+    /// Returns the tile of a kernel; `known` is the kernel's input table, if it reads data of other ranks.
     #[must_use]
     pub fn new(tile: &'a Tile<T>, known: Option<&InputTable>) -> Self {
         Self { tile, is_shared: known.is_some_and(InputTable::is_published) }
     }
 
-    /// Has the next run of a kernel, of whose inputs this is known, publish them if the one that filled the tile did.
+    /// Makes the next run of a kernel with the input table `known` publish its inputs, if the kernel that filled the tile did.
     pub fn publish_with(self, known: &mut InputTable) {
         if self.is_shared {
             known.publish_next();
         }
     }
 
-    /// Returns what the tile holds, addressed by global index; `source` is the array that it was fetched from, among the inputs of the
-    /// kernel that reads it now.
+    /// Returns the region that the tile holds, addressed by global index; `source` is the array that it was fetched from, among the inputs
+    /// of the kernel that reads it now.
     ///
     /// # Panics
     /// As for [`Tile::view`].

@@ -1,15 +1,15 @@
-//! Output tiles that begin to leave before they are combined into their owners' shards: messages are in flight while a leaf computes the
-//! next tiles.
+//! Output tiles that are sent before they are combined into their owners' shards: messages are in flight while a leaf computes the next
+//! tiles.
 //!
 //! ```text
-//! begin_..    posts what this rank sends of its tile, and receives for its shard
-//! poll        lets that go on, between slices of a leaf; or the progress thread does
-//! arrive      waits for the tile that began first, and combines what has come with this rank's own
+//! begin_..    posts this rank's sends from its tile, and its receives for its shard
+//! poll        drives them, between slices of a leaf or on the progress thread
+//! arrive      waits for the tile that began first, and combines the received terms with this rank's own
 //! ```
 //!
-//! All ranks begin in the same order, and tiles are combined in it, each as it would be at once, so that sums have the same bits. Until
-//! then a tile's buffer is its own: it holds this rank's terms. Where members of a group see one another's tiles, their sums are taken
-//! there when they would begin to leave, after those before them.
+//! All ranks begin in the same order, and tiles are combined in that order, each as by the blocking operation, so that sums have the same
+//! bits. Until then the tile keeps its buffer, which holds this rank's terms. Where members of a group see each other's tiles, their sums
+//! are computed in place at the call that begins the transfer, after those of earlier tiles.
 
 use super::ahead::{post, room_for};
 use super::pending::{End, Leaving, Pending};
@@ -31,9 +31,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 impl<T: Element> OutTile<T> {
-    /// Returns a tile that may leave while the next `depth` are written, each in a buffer of its own. A `group` is needed where its sums
-    /// are taken [`in_pieces`](Self::in_pieces), which takes a communicator of its own, and connections, over which an empty message goes:
-    /// then all of the group must make the tile.
+    /// Returns a tile that may be in flight while the next `depth` are written, each in a buffer of its own. A `group` is needed if its
+    /// sums are taken [`in_pieces`](Self::in_pieces), which takes a communicator of its own, and connections, made by an empty message over
+    /// each link: then all members of the group must create the tile.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -72,13 +72,13 @@ impl<T: Element> OutTile<T> {
         }
         if let Some(group) = group {
             tile.transfers = Transfers::by(vec![group.comm().lane()?]);
-            // Each gets its piece of all terms.
+            // Each member receives all terms of its piece.
             connect(group.comm(), Passing::Direct)?;
         }
         Ok(tile)
     }
 
-    /// Returns the tile, connected with the ranks in reach, which get what leaves, as [`Tile::connected`](crate::Tile::connected) does.
+    /// Returns the tile, connected to the ranks in reach to which it sends, as [`Tile::connected`](crate::Tile::connected) does.
     ///
     /// ```
     /// use polyshard::layout::{Neighbours, Reach};
@@ -100,7 +100,8 @@ impl<T: Element> OutTile<T> {
         Ok(self)
     }
 
-    /// Forgets what a run that failed has left on its way: to drop it makes every later call of this rank an error. Every run begins so.
+    /// Forgets the transfers that a failed run left in flight; dropping them makes every later call of this rank an error. Every run begins
+    /// with it.
     pub fn restart(&mut self) {
         self.transfers.clear();
         self.spare.extend(self.leaving.drain(..).map(|leaving| leaving.buffer).filter(|buffer| !buffer.is_empty()));
@@ -152,7 +153,7 @@ impl<T: Element> OutTile<T> {
         Ok(())
     }
 
-    /// As [`permute_back`](Self::permute_back), but does not wait: what comes [arrives](Self::arrive) later.
+    /// As [`permute_back`](Self::permute_back), but does not wait: the other rank's tile [arrives](Self::arrive) later.
     ///
     /// # Errors
     /// As for [`begin_reduce`](Self::begin_reduce).
@@ -172,7 +173,7 @@ impl<T: Element> OutTile<T> {
         Ok(())
     }
 
-    /// As [`write_back`](Self::write_back), but does not wait: what comes [arrives](Self::arrive) later.
+    /// As [`write_back`](Self::write_back), but does not wait: the other ranks' terms [arrive](Self::arrive) later.
     ///
     /// # Errors
     /// As for [`begin_reduce`](Self::begin_reduce).
@@ -192,8 +193,8 @@ impl<T: Element> OutTile<T> {
         Ok(())
     }
 
-    /// Lets what has begun to leave go on, without waiting; returns whether some of it is still on its way and has to be polled again: the
-    /// [progress thread](World::poll_meanwhile) does without.
+    /// Drives the transfers that are in flight, without waiting; returns whether some are still in flight and need to be polled again,
+    /// which is not necessary with a [progress thread](World::poll_meanwhile).
     ///
     /// # Errors
     /// If another rank failed.
@@ -201,7 +202,7 @@ impl<T: Element> OutTile<T> {
         self.transfers.poll(world)
     }
 
-    /// Returns what has begun to leave, for the [progress thread](World::poll_meanwhile).
+    /// Returns the transfers in flight, for the [progress thread](World::poll_meanwhile).
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -221,7 +222,7 @@ impl<T: Element> OutTile<T> {
         self.transfers.handle()
     }
 
-    /// Waits for the tile that began to leave first, and combines what has come into this rank's shard.
+    /// Waits for the tile that began first, and combines the received terms into this rank's shard.
     ///
     /// # Errors
     /// If another rank failed, or there is too little memory for a message.
@@ -255,7 +256,7 @@ impl<T: Element> OutTile<T> {
         Ok(())
     }
 
-    /// Begins sums of which each member sums up a piece, for the member `root`, or for each member if no root is given.
+    /// Begins sums of which each member computes a piece, for the member `root`, or for each member if no root is given.
     pub(super) fn send_pieces(
         &mut self,
         group: &Group,
@@ -288,14 +289,14 @@ impl<T: Element> OutTile<T> {
         Ok((Begun::Sums(Box::new(sums)), End::Sums { own, mine, others: others.collect() }))
     }
 
-    /// Posts parts of the tile, and room for those of others.
+    /// Posts sends of parts of the tile, and receives of other members' parts.
     pub(super) fn send(&mut self, comm: &dyn Communicator, terms: Rc<Exchange>, fold: Fold) -> Result<Pending> {
         self.sums();
         let flight = post(comm, &terms, Place::Region, &self.buffer)?;
         Ok((Begun::Messages(flight), End::Terms(terms, fold)))
     }
 
-    /// Whether members may see one another's tiles; if so, what is leaving is combined first, which keeps the order.
+    /// Whether members may see each other's tiles. If they may, tiles in flight are combined first, which keeps the order.
     pub(super) fn can_meet(&mut self, group: &Group, target: &mut DistArray<T>, op: ReduceOp) -> Result<bool> {
         if self.by_messages || group.near().is_none() {
             return Ok(false);
@@ -307,7 +308,7 @@ impl<T: Element> OutTile<T> {
         Ok(true)
     }
 
-    /// The tile has begun to leave; its buffer stays where it is if it has been combined.
+    /// Enqueues the tile as in flight; it keeps its buffer if it has been combined already.
     fn leave(&mut self, pending: Option<Pending>) {
         let (buffer, end) = match pending {
             None => (Buffer::default(), None),

@@ -1,4 +1,4 @@
-//! Output tiles: what a step writes, combined into the shards of those who own it.
+//! Output tiles: buffers that a step writes, combined into the shards of the owners.
 
 use super::pending::Leaving;
 use super::sequence::Sequence;
@@ -20,36 +20,36 @@ use std::rc::Rc;
 
 /// A buffer for the part of an output tensor that one step writes, dense and row-major.
 ///
-/// It starts from the value that leaves others unchanged, -0.0 for sums, and is then combined into the owners' shards, so
-/// it does not matter how often, by how many ranks or in how many steps an element is written: what no step writes keeps
-/// its value. Contributions meet in ascending order of the ranks that wrote them, the same on every run.
+/// It starts from the value that leaves others unchanged, -0.0 for sums, and is then combined into the owners' shards, so it does not
+/// matter how often, by how many ranks or in how many steps an element is written: an element that no step writes keeps its value.
+/// Contributions are combined in ascending order of the ranks that wrote them, the same on every run.
 ///
-/// Where a kernel does not write all of its output, the tile is combined [`within`](Self::within) what it writes.
+/// If a kernel does not write all of its output, the tile is combined only [`within`](Self::within) the elements that it writes.
 pub struct OutTile<T> {
     pub(super) region: Region,
     pub(super) written: Option<Written>,
-    /// In which order terms of a group are combined, and by whom.
+    /// The order in which the terms of a group are combined, and the ranks that combine them.
     pub(super) order: Order,
     pub(super) by_messages: bool,
-    /// How the sums of a group meet, if by steps that are given.
+    /// The reduction that adds up the sums of a group, if its steps are given.
     pub(super) reduction: Option<Reduction<T>>,
     is_fixed: bool,
     pub(super) buffer: Buffer<T>,
-    /// What each element of the region counts as, if nothing has been written there since the tile was reset.
+    /// The value that each element of the region stands for, if nothing has been written to it since the tile was reset.
     unset: Option<T>,
     pub(super) outgoing: Buffer<T>,
     pub(super) incoming: Buffer<T>,
-    /// What this rank owns of regions, in arrays of this sharding.
+    /// The parts of regions that this rank owns, in arrays of this sharding.
     owns: (Option<Sharding>, Sequence<Rc<Subarray>>),
-    /// What it owns of what others alone get.
+    /// The part that it owns if only others get the sums: nothing.
     pub(super) nothing: Rc<Subarray>,
-    /// What was exchanged last, of which region, and the sharding of the array that it was combined into.
+    /// The last exchange, its region, and the sharding of the array that it was combined into.
     exchanged: Option<(Sharding, Region, Rc<Exchange>)>,
-    /// Buffers in which no tile is.
+    /// Buffers that hold no tile.
     pub(super) spare: Vec<Buffer<T>>,
-    /// What is on its way to its owners, what began first first.
+    /// The tiles in flight to their owners, in the order in which they began.
     pub(super) leaving: VecDeque<Leaving<T>>,
-    /// The messages of that.
+    /// Their messages.
     pub(super) transfers: Transfers,
 }
 
@@ -63,7 +63,7 @@ impl<T: Element> OutTile<T> {
     /// Returns a tile of the tensor `name` with room for a region of `elements` elements, and no region yet.
     ///
     /// # Errors
-    /// If they do not fit the memory that is free.
+    /// If they do not fit in free memory.
     pub fn new(name: &str, elements: usize) -> Result<Self> {
         let buffer = Buffer::to_be_read(elements, format_args!("a tile of `{name}`"))?;
         Ok(Self {
@@ -86,15 +86,15 @@ impl<T: Element> OutTile<T> {
         })
     }
 
-    /// Returns the tile, from now on combined into no other elements of this rank's shard than those that are written.
+    /// Returns the tile, to be combined only into those elements of this rank's shard that are written.
     #[must_use]
     pub fn within(self, written: Written) -> Self {
         Self { written: Some(written), ..self }
     }
 
-    /// Returns the tile, whose [`reduce`](Self::reduce), [`all_reduce`](Self::all_reduce) and
-    /// [`reduce_scatter`](Self::reduce_scatter) from now on leave the order of the terms to the communication library:
-    /// faster where it knows the network, but with bits that depend on it, on the length and on the ranks.
+    /// Returns the tile, whose [`reduce`](Self::reduce), [`all_reduce`](Self::all_reduce) and [`reduce_scatter`](Self::reduce_scatter)
+    /// leave the order of the terms to the communication library: faster where it knows the network, but the bits depend on the network,
+    /// the length and the ranks.
     ///
     /// ```
     /// use polyshard::runtime::OutTile;
@@ -106,8 +106,8 @@ impl<T: Element> OutTile<T> {
         Self { order: Order::Any, ..self }
     }
 
-    /// Returns the tile, in whose [`reduce`](Self::reduce) and [`all_reduce`](Self::all_reduce) from now on each member sums up a
-    /// piece, and hands it on; else those who want the sums get all terms. The bits are the same.
+    /// Returns the tile, in whose [`reduce`](Self::reduce) and [`all_reduce`](Self::all_reduce) each member adds up a piece, and sends it
+    /// on; without it, the members that need the sums receive all terms. The bits are the same.
     ///
     /// ```
     /// let tile = polyshard::runtime::OutTile::<f64>::new("C", 1 << 20)?.in_pieces();
@@ -118,8 +118,8 @@ impl<T: Element> OutTile<T> {
         Self { order: Order::RanksInPieces, ..self }
     }
 
-    /// Returns the tile, whose [`all_reduce`](Self::all_reduce) from now on takes the steps of a reduction of as many elements as
-    /// there is room for, in the group's ranks; those of shorter regions too.
+    /// Returns the tile, whose [`all_reduce`](Self::all_reduce) takes the steps of `reduction`, which is for as many elements as the tile
+    /// has room for and for the group's ranks; shorter regions take the same steps.
     ///
     /// ```
     /// use polyshard::program::reduction::Procedure;
@@ -137,8 +137,8 @@ impl<T: Element> OutTile<T> {
         Self { reduction: Some(reduction), ..self }
     }
 
-    /// Returns the tile, which from now on has the same region each time on every rank: what a
-    /// [`write_back`](Self::write_back) sends to whom is worked out once.
+    /// Returns the tile, which has the same region each time on every rank: the messages of a [`write_back`](Self::write_back) are worked
+    /// out once.
     ///
     /// ```
     /// let tile = polyshard::runtime::OutTile::<f32>::new("C", 64)?.fixed();
@@ -149,21 +149,21 @@ impl<T: Element> OutTile<T> {
         Self { is_fixed: true, ..self }
     }
 
-    /// Returns the tile, whose sums from now on meet by messages, also where members could read each other's tiles.
+    /// Returns the tile, whose sums are sent as messages even if members could read each other's tiles.
     #[must_use]
     pub(crate) fn by_messages(self) -> Self {
         Self { by_messages: true, ..self }
     }
 
-    /// Makes it the tile of `region`, each element of it the value that `op` combines with any other without changing
-    /// it: the identity, but -0.0 for sums. Moves no data.
+    /// Makes it the tile of `region`; each element stands for the value that `op` combines with any other without changing it: the
+    /// identity, but -0.0 for sums. Moves no data.
     ///
     /// # Panics
-    /// If the region does not fit the buffer, or goes round the end of its array: a bug in polyshard.
+    /// If the region does not fit the buffer, or wraps around the end of its array: a bug in polyshard.
     pub fn reset(&mut self, region: &Region, op: ReduceOp) {
         one_box(region);
         if self.buffer.len() < region.len() {
-            // The last one is leaving.
+            // The last buffer is in flight.
             self.buffer = self.spare.pop().unwrap_or_default();
         }
         let _ = room(&mut self.buffer, region);
@@ -173,7 +173,7 @@ impl<T: Element> OutTile<T> {
 
     /// Returns the elements, addressed by global index, for a leaf to combine its results into them.
     ///
-    /// Of a tile that has just been reset, the leaf gives each element of it a value, be it the identity.
+    /// The leaf assigns each element of a tile that has just been reset a value, if only the identity.
     #[must_use]
     pub fn view_mut(&mut self) -> ViewMut<'_, T> {
         let region = &self.region;
@@ -185,7 +185,7 @@ impl<T: Element> OutTile<T> {
         }
     }
 
-    /// What this rank owns of the region in `target`, as `find` says, which is asked once for all times that the region is
+    /// The part of the region that this rank owns in `target`, as `find` returns it; `find` is called once, however often the region is
     /// combined.
     pub(super) fn own_part(
         &mut self,
@@ -200,7 +200,8 @@ impl<T: Element> OutTile<T> {
         Rc::clone(own)
     }
 
-    /// The elements, to be sent or combined: those that nothing was written to are what they count as.
+    /// The elements, to be sent or combined; if nothing was written to the tile since [`reset`](Self::reset), each is the value that it
+    /// stands for.
     pub(super) fn sums(&mut self) -> &mut [T] {
         let sums = &mut self.buffer[..self.region.len()];
         if let Some(value) = self.unset.take() {
@@ -222,8 +223,8 @@ impl<T: Element> OutTile<T> {
     /// Sends the tile to the world's rank `to`, which owns all of it, and combines the tile of the rank and
     /// region of `from` into this rank's shard (MPI 3.1, section 3.7).
     ///
-    /// Nothing is sent if the tile is empty, and nothing is received if `from` is none or its region is empty.
-    /// Stages what it receives.
+    /// Nothing is sent if the tile is empty, and nothing is received if `from` is `None` or its region is empty.
+    /// Stages the data that it receives.
     ///
     /// # Errors
     /// If another rank failed.
@@ -242,24 +243,23 @@ impl<T: Element> OutTile<T> {
         self.deliver(grid.world().comm(), &terms, Fold::Each, target, op)
     }
 
-    /// Sends to every owner what it owns of the tile, and combines what others wrote of this rank's shard into
-    /// it; `region_of` says each rank's region from its coordinates (MPI 3.1, section 3.7).
+    /// Sends each owner its part of the tile, and combines the terms that others wrote for this rank's shard into it; `region_of` returns
+    /// each rank's region from its coordinates (MPI 3.1, section 3.7).
     ///
     /// ```text
     /// before   rank 0 wrote: a0 b0    rank 1 wrote: a1 b1
     /// after    owner of a: a op a0 op a1    owner of b: b op b0 op b1
     /// ```
     ///
-    /// One message per pair of ranks; where an axis replicates the array, every owner gets its own. Stages what
-    /// it receives. `reach` says where owners are, seen from writers: no other ranks are looked at. Along axes of
-    /// partial sums, owners are those at this rank's coordinate.
+    /// One message per pair of ranks; if an axis replicates the array, every owner gets its own. Stages the data that it receives. `reach`
+    /// is where owners are, relative to writers: no other ranks are considered. Along axes of partial sums, the owners are those at this
+    /// rank's coordinate.
     ///
     /// # Errors
     /// If another rank failed.
     ///
     /// # Panics
-    /// If `region_of` says another region for this rank than the tile has, or an owner is out of reach: a bug of
-    /// polyshard.
+    /// If `region_of` returns a region for this rank that differs from the tile's, or an owner is out of reach: a bug in polyshard.
     pub fn write_back(
         &mut self,
         grid: &Grid<'_>,
@@ -313,7 +313,7 @@ impl<T: Element> OutTile<T> {
             source: (Place::Region, cast_slice(&self.buffer)),
             target: (Place::Packed, cast_slice_mut(&mut self.incoming)),
         };
-        // Terms lie together where they are packed.
+        // Packed terms are contiguous.
         let staging = [&mut self.outgoing, &mut Buffer::default()];
         mail::exchange(comm, Turns::Together, terms, ends, staging)?;
         let received = split_mut(&mut self.incoming, terms.receives.iter().map(|(_, part)| part.len()));

@@ -8,20 +8,20 @@ use crate::subarray::Subarray;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// A tile that is on its way to its owners.
+/// A tile in flight to its owners.
 pub(super) struct Leaving<T> {
     /// This rank's own terms, unless the tile has been combined.
     pub(super) buffer: Buffer<T>,
     pub(super) end: Option<End>,
 }
 
-/// What has been posted of a tile, and what becomes of the tile then.
+/// The posted transfer of a tile, and how the tile completes.
 pub(super) type Pending = (Begun, End);
 
-/// What becomes of a tile when what has been posted for it is there.
+/// How a tile completes when its transfer is done.
 pub(super) enum End {
     /// Terms are combined.
     Terms(Rc<Exchange>, Fold),
-    /// This member has summed up its piece, and has the sums of others, of these pieces of the tile.
+    /// This member has the sums of its own piece, and receives those of the others' pieces of the tile.
     Sums { own: Rc<Subarray>, mine: Range<usize>, others: Vec<Range<usize>> },
 }

@@ -1,23 +1,23 @@
-//! What has been worked out for regions: programs walk through the same ones each time that they run, in one order.
+//! A cache of values per region: a program visits the same regions in the same order on each run.
 
 use crate::Region;
 
-/// The most regions for which it is kept.
+/// The maximum number of cached regions.
 const KEPT: usize = 1024;
 
-/// What has been worked out for each of some regions, in the order in which they came.
+/// The values of regions, in the order in which they were first visited.
 #[derive(Debug)]
 pub(super) struct Sequence<V> {
     known: Vec<(Region, V)>,
-    /// The one that comes next, if they come as they did the last time.
+    /// The position of the next region, if they are visited in the same order as last time.
     next: usize,
 }
 
 impl<V> Sequence<V> {
-    /// Returns what is known for the region, or works it out.
+    /// Returns the cached value of the region, or makes it.
     ///
     /// # Errors
-    /// Those of working it out.
+    /// Those of `make`.
     pub(super) fn get<E>(&mut self, region: &Region, make: impl FnOnce() -> Result<V, E>) -> Result<&V, E> {
         let is_known = |at: &usize| self.known.get(*at).is_some_and(|(known, _)| known == region);
         let at = match [self.next, 0].into_iter().find(is_known) {
@@ -66,7 +66,7 @@ mod tests {
         };
         assert_eq!(turn(&[1, 2, 2, 3]), [1, 2, 2, 3]);
         assert!(turn(&[1, 2, 2, 3]).is_empty());
-        // From where they differ.
+        // Regions are made anew where they differ.
         assert_eq!(turn(&[1, 2, 5]), [5]);
         assert!(turn(&[1, 2, 5, 3]).is_empty());
         let many: Vec<i64> = (10..10 + 2 * KEPT as i64).collect();

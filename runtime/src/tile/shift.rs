@@ -1,4 +1,4 @@
-//! Tiles that are shifted cyclically through a group: at each step a rank hands on what it holds.
+//! Tiles that are shifted cyclically through a group: at each step a rank sends on the region that it holds.
 
 use super::{Held, Tile, cyclic_neighbour, one_box, room};
 use crate::comm::Communicator;
@@ -7,22 +7,22 @@ use crate::{Element, Grid, Group, Region, Result, Shards};
 use std::mem::swap;
 
 impl<T: Element> Tile<T> {
-    /// Receives `region` from the member `by` places after this one, cyclically through the group, and sends what the tile holds to
-    /// the member `by` places before (MPI 3.1, section 3.7).
+    /// Receives `region` from the member `by` places after this one, cyclically through the group, and sends the region that the tile holds
+    /// to the member `by` places before (MPI 3.1, section 3.7).
     ///
     /// ```text
     /// by 1     member 0: a    member 1: b    member 2: c
     /// after    member 0: b    member 1: c    member 2: a
     /// ```
     ///
-    /// What lies together in the shard is sent from there; the shard is never written, and from then on two buffers are used
-    /// in turn. Sizes may differ between members, as tiles may be short or empty; nothing is sent of those.
+    /// A region that is contiguous in the shard is sent from there; the shard is never written, and after the first shift two buffers
+    /// alternate. Sizes may differ between members, as tiles may be short or empty; empty tiles are not sent.
     ///
     /// # Errors
-    /// If another rank failed, or its tile has another size than `region`.
+    /// If another rank failed, or its tile does not have the size of `region`.
     ///
     /// # Panics
-    /// If `by` leads back to this rank and `region` is not what it holds: a bug in polyshard.
+    /// If `by` is a multiple of the group's size and `region` is not the region held: a bug in polyshard.
     pub fn shift<'a>(
         &mut self,
         group: &Group,
@@ -43,21 +43,21 @@ impl<T: Element> Tile<T> {
         self.hand_over(group.comm(), Some(to), Some(from), source, region)
     }
 
-    /// Receives `region` from the world's rank `from`, whose tile holds it, and sends what this tile holds to the rank
-    /// of `to`, whose region that is (MPI 3.1, section 3.7).
+    /// Receives `region` from the world's rank `from`, whose tile holds it, and sends the region that this tile holds to the rank in `to`,
+    /// which needs it (MPI 3.1, section 3.7).
     ///
     /// ```text
     /// held     rank 0: a    rank 1: b    rank 2: c
     /// after    rank 0: c    rank 1: a    rank 2: b        (from = rank - 1, to = rank + 1)
     /// ```
     ///
-    /// As [`permute`](Self::permute), but out of tiles, whoever owns what they hold; two buffers are used in turn.
+    /// As [`permute`](Self::permute), but between tiles, whichever ranks own the regions; two buffers alternate.
     ///
     /// # Errors
     /// If another rank failed.
     ///
     /// # Panics
-    /// If a tile does not hold what it should hand on: a bug in polyshard.
+    /// If a tile does not hold the region that it is to send: a bug in polyshard.
     pub fn permute_held<'a>(
         &mut self,
         grid: &Grid<'_>,
@@ -79,8 +79,8 @@ impl<T: Element> Tile<T> {
         self.hand_over(grid.world().comm(), to.map(|(to, _)| to), from, source, region)
     }
 
-    /// Sends what the tile holds to the rank `to` and receives `region` from the rank `from`, where there are such ranks; nothing is sent
-    /// that is empty.
+    /// Sends the tile's region to the rank `to` and receives `region` from the rank `from`, where they are given; empty regions are not
+    /// sent.
     fn hand_over(
         &mut self,
         comm: &dyn Communicator,
@@ -91,7 +91,7 @@ impl<T: Element> Tile<T> {
     ) -> Result<()> {
         let from = from.filter(|_| !region.is_empty());
         let in_shard = if to.is_some() { self.held.in_shard(source)? } else { Some(&[][..]) };
-        // What is sent from a shard leaves the buffer free.
+        // A send from a shard leaves the buffer free.
         if let Some(data) = in_shard {
             let into = from.map(|from| (from, room(&mut self.buffer, region)));
             mail::pass_on(comm, to.map(|to| (to, data)), into)?;

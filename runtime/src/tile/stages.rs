@@ -1,17 +1,17 @@
-//! What a group gathers and sums up in stages: along digits of its axes, one after the other.
+//! Gathers and sums of a group in stages: along digits of its axes, one after the other.
 //!
 //! ```text
-//! 2 nodes of 2 ranks, of which each has a part: a b | c d
+//! 2 nodes of 2 ranks, each of which has a part: a b | c d
 //!
 //! all-gather        between   a c, b d | a c, b d        then inside   a c b d | a c b d
-//! reduce-scatter    inside    each rank the sums of what one rank of each node gets; then between
+//! reduce-scatter    inside    each rank the sums for one rank of each node; then between
 //! all-reduce        inside a reduce-scatter of pieces, then between an all-reduce of these, then inside an all-gather
 //! ```
 //!
-//! Broadcasts and reductions to one rank take the stages as they are, see [`Group::parts_from`]. Inputs are read in place where all members
-//! see them, in which case nothing is sent in any stage, and in a stage whose members see the owner's shard. Sums take the stages in any
-//! case, so that they have the same bits; in a stage whose members see one another's tiles they read these in place, but for those of
-//! parts that are scattered.
+//! Broadcasts and reductions to one rank take the stages as they are, see [`Group::parts_from`]. Inputs are read in place if all members
+//! see them, in which case nothing is sent in any stage, and in each stage whose members see the owner's shard. Sums always take the
+//! stages, so that they have the same bits; members of a stage that see each other's tiles read these in place, except when parts of the
+//! sums are scattered to their owners.
 
 use super::OutTile;
 use super::sums::parts_of;
@@ -33,7 +33,7 @@ impl<T: Element> OutTile<T> {
             let parts = group.parts_from(root);
             return parts.into_iter().rev().try_for_each(|(along, root)| self.sum_at_one(along, root, op));
         }
-        // What each stage divides into pieces, of which this rank sums up one.
+        // The ranges that each stage divides into pieces, of which this rank sums up one.
         let (mut divided, mut piece) = (Vec::new(), all);
         for along in stages[1..].iter().rev() {
             let pieces = pieces(piece.clone(), along.size());
@@ -91,14 +91,14 @@ impl<T: Element> OutTile<T> {
         along.comm().all_gather(cast_slice(send), into, &bytes_of::<T>(pieces))
     }
 
-    /// Publishes the tile for the members of a stage, if they read one another's in place and can.
+    /// Publishes the tile to the members of a stage, if they read each other's tiles in place and can see them.
     fn share_in_stage<'a>(&'a mut self, along: &'a Group) -> Result<Option<SharedTiles<'a, T>>> {
         let is_read_in_place = !self.by_messages && self.order != Order::Any;
         if is_read_in_place { share_tiles(along, &mut self.buffer, self.region.len()) } else { Ok(None) }
     }
 
-    /// Adds up the tiles of all members, of which each combines its part into its shard, along one stage after the other, the last one
-    /// first; the group itself if it has no stages. Parts that follow one another in the tile are sent from it, else they are packed.
+    /// Adds up the tiles of all members, each of which combines its part into its shard, along one stage after the other, the last one
+    /// first; along the group itself if it has no stages. Parts that follow each other in the tile are sent from it, else they are packed.
     pub(super) fn scatter_in_stages(&mut self, group: &Group, target: &mut DistArray<T>, op: ReduceOp) -> Result<()> {
         let (parts, combining) = (parts_of(group, target, &self.region), self.combining_in_stages(op));
         let (stages, members) = (group.stages(), group.gathered());
@@ -129,7 +129,7 @@ impl<T: Element> OutTile<T> {
         Ok(())
     }
 
-    /// How the terms of a stage are combined: in the order of its ranks, each of which sums up a piece, unless any order will do.
+    /// How the terms of a stage are combined: in the order of its ranks, each of which adds up a piece, unless any order is allowed.
     fn combining_in_stages(&self, op: ReduceOp) -> Combining {
         match self.order {
             Order::Any => Combining::any_order(T::DTYPE, op),

@@ -1,4 +1,4 @@
-//! Output tiles whose partial sums meet in a group: the operations of inputs, run backwards.
+//! Output tiles whose partial sums are added up in a group: the operations on inputs, run backwards.
 //!
 //! A broadcast run backwards is a reduction, an all-gather a reduce-scatter, and a shift of inputs a shift of sums.
 //! Sums are taken in the order of the members' ranks, on every back end, so that they have the same bits everywhere, unless
@@ -21,7 +21,7 @@ use std::rc::Rc;
 pub(super) enum When {
     /// Before it returns.
     Now,
-    /// When the tile arrives, if they are not there at once.
+    /// When the tile arrives, unless the sums are available immediately.
     Later,
 }
 
@@ -34,7 +34,7 @@ impl<T: Element> OutTile<T> {
     /// after    root: a op ((a0 op a1) op a2)
     /// ```
     ///
-    /// If the region is empty, which it is on all members or on none, nothing is sent. Stages as much as the tile.
+    /// If the region is empty, which it is on all members or on none, nothing is sent. Stages as much data as the tile holds.
     ///
     /// # Errors
     /// If another rank failed.
@@ -60,7 +60,7 @@ impl<T: Element> OutTile<T> {
     /// after    each member: a op ((a0 op a1) op a2)
     /// ```
     ///
-    /// If the region is empty, which it is on all members or on none, nothing is sent. Stages as much as the tile.
+    /// If the region is empty, which it is on all members or on none, nothing is sent. Stages as much data as the tile holds.
     ///
     /// # Errors
     /// If another rank failed.
@@ -71,8 +71,8 @@ impl<T: Element> OutTile<T> {
         self.reduce_to(group, None, target, op, When::Now).map(drop)
     }
 
-    /// Combines the sums into the shard of the member `root`, or of each member if no root is given. Returns what is to be done when the
-    /// tile arrives, if anything.
+    /// Combines the sums into the shard of the member `root`, or of each member if no root is given. Returns the posted transfer, if the
+    /// tile has to arrive later.
     pub(super) fn reduce_to(
         &mut self,
         group: &Group,
@@ -114,8 +114,8 @@ impl<T: Element> OutTile<T> {
         Ok(None)
     }
 
-    /// As [`reduce_to`](Self::reduce_to), where members read each other's tiles: each adds up a piece of all of them, and those
-    /// who want the sum read the pieces. Does nothing, on all members, if one of them cannot see another's tile.
+    /// As [`reduce_to`](Self::reduce_to), where members read each other's tiles: each adds up a piece of all tiles, and the members that
+    /// need the sums read the pieces. Does nothing, on all members, if one of them cannot see another's tile.
     fn reduce_in_place(
         &mut self,
         group: &Group,
@@ -135,17 +135,17 @@ impl<T: Element> OutTile<T> {
         Ok(true)
     }
 
-    /// Combines the tiles of all members, which have the same region, into the shards of those who own a part of it
-    /// (MPI 3.1, section 5.10).
+    /// Combines the tiles of all members, which have the same region, into the shards of those that own a part of it (MPI 3.1, section
+    /// 5.10).
     ///
     /// ```text
     /// before   member 0: a0 b0 c0    member 1: a1 b1 c1    member 2: a2 b2 c2
     /// after    owner of a: a op ((a0 op a1) op a2)    owner of b: b op ((b0 op b1) op b2)    ..
     /// ```
     ///
-    /// Parts that lie together in the tile are sent from it; else they are packed first. Parts may be of any size, also
-    /// empty. If the region is empty, which it is on all members or on none, nothing is sent. Stages what it receives,
-    /// which is as much as the tile, and the parts that are packed.
+    /// Parts that are contiguous in the tile are sent from it; others are packed first. Parts may be of any size, also empty. If the region
+    /// is empty, which it is on all members or on none, nothing is sent. Stages the data that it receives, which is as much as the tile,
+    /// and the packed parts.
     ///
     /// # Errors
     /// If another rank failed.
@@ -156,7 +156,7 @@ impl<T: Element> OutTile<T> {
         self.scatter_to(group, target, op, When::Now).map(drop)
     }
 
-    /// Combines the sums into the shards of the members that own them. Returns what is to be done when the tile arrives, if anything.
+    /// Combines the sums into the shards of the members that own them. Returns the posted transfer, if the tile has to arrive later.
     pub(super) fn scatter_to(
         &mut self,
         group: &Group,
@@ -174,8 +174,8 @@ impl<T: Element> OutTile<T> {
         self.sum_parts(group, own, |target, region| parts_of(group, target, region), target, op, when)
     }
 
-    /// Adds up the members' terms of a tile, of which each gets its part into its shard; by messages even where members see each
-    /// other's tiles, if `by_messages`.
+    /// Adds up the members' terms of a tile, each of which gets its part into its shard; by messages even if members see each other's
+    /// tiles, if `by_messages`.
     ///
     /// # Errors
     /// If there is too little memory, or another rank failed.
@@ -195,8 +195,8 @@ impl<T: Element> OutTile<T> {
         tile.sum_parts(group, own, |_, _| parts, target, ReduceOp::Sum, When::Now).map(drop)
     }
 
-    /// Sums up what all members have of this member's part, `own`, and combines it into the shard in one pass over it: members
-    /// read each other's tiles, or get their parts, which `parts` says, by messages.
+    /// Adds up all members' terms of this member's part, `own`, and combines the sums into the shard in one pass over it: members read each
+    /// other's tiles, or receive their parts, given by `parts`, as messages.
     fn sum_parts(
         &mut self,
         group: &Group,
@@ -229,22 +229,22 @@ impl<T: Element> OutTile<T> {
         Ok(true)
     }
 
-    /// Takes over the sums of the member `by` places after this one, cyclically through the group, which are those of `region`, and
-    /// gives its own to the member `by` places before (MPI 3.1, section 3.7).
+    /// Receives the sums of the member `by` places after this one, cyclically through the group, whose region is `region`, and sends its
+    /// own to the member `by` places before (MPI 3.1, section 3.7).
     ///
     /// ```text
     /// by 1     member 0: a    member 1: b    member 2: c
     /// after    member 0: b    member 1: c    member 2: a        to which each then adds its own terms
     /// ```
     ///
-    /// Sizes may differ between members, as tiles may be short or empty; nothing is sent of those. Stages a second
-    /// tile, in turns with the first.
+    /// Sizes may differ between members, as tiles may be short or empty; empty tiles are not sent. Stages a second tile, which alternates
+    /// with the first.
     ///
     /// # Errors
-    /// If another rank failed, or its tile has another size than `region`.
+    /// If another rank failed, or its tile does not have the size of `region`.
     ///
     /// # Panics
-    /// If `by` leads back to this rank and `region` is not that of its tile: a bug in polyshard.
+    /// If `by` is a multiple of the group's size and `region` is not that of its tile: a bug in polyshard.
     pub fn shift(&mut self, group: &Group, by: i64, region: &Region) -> Result<()> {
         one_box(region);
         let [from, to] = [by, -by].map(|by| cyclic_neighbour(group, by));
@@ -267,7 +267,7 @@ impl<T: Element> OutTile<T> {
     }
 }
 
-/// All of the region for each member that wants it: the root, or all.
+/// All of the region for each member that gets it: the root, or all.
 fn wholes_of<T: Element>(group: &Group, root: Option<usize>, target: &DistArray<T>, region: &Region) -> Vec<Subarray> {
     let part = |member| match root.is_none_or(|root| root == member) {
         true => owned(target, &group.coordinates(member), region),
@@ -276,7 +276,7 @@ fn wholes_of<T: Element>(group: &Group, root: Option<usize>, target: &DistArray<
     (0..group.size()).map(part).collect()
 }
 
-/// What each member owns of the region, which together is all of it.
+/// The part of the region that each member owns; together they are all of it.
 pub(super) fn parts_of<T: Element>(group: &Group, target: &DistArray<T>, region: &Region) -> Vec<Subarray> {
     let part = |member| Subarray::of(target.sharding(), &group.coordinates(member), region);
     let parts: Vec<_> = (0..group.size()).map(part).collect();

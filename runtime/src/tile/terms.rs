@@ -1,6 +1,6 @@
-//! Terms of an output: what ranks hand one another of their tiles, and how it is combined into the shards of those who own it.
+//! Terms of an output: the parts of tiles that ranks send each other, and how they are combined into the owners' shards.
 //!
-//! Terms lie in this rank's tile, in others' where it sees these, or in messages. Whichever it is, one function combines them, in one
+//! Terms are in this rank's tile, in others' tiles that it sees, or in messages. In each case the same function combines them, in the same
 //! order, so that sums have the same bits.
 
 use super::Written;
@@ -13,7 +13,7 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// A term of a part: the tile of the region that it is in, or the part alone, packed.
+/// A term of a part: the tile of the region that contains it, or the part alone, packed.
 pub(super) type Term<'a, T> = (&'a [T], Place);
 
 /// How terms that arrive are combined into the shard.
@@ -21,11 +21,11 @@ pub(super) type Term<'a, T> = (&'a [T], Place);
 pub(super) enum Fold {
     /// They are terms of one part, which are summed up first.
     Sum,
-    /// Each by itself.
+    /// Each of them is combined separately.
     Each,
 }
 
-/// Combines the terms that have been received, and between them, in ascending order of the writers, what this rank keeps of its own `tile`.
+/// Combines the received terms, and among them, in ascending order of the writers, the part that this rank keeps of its own `tile`.
 pub(super) fn combine_received<'a, T: Element>(
     exchange: &Exchange,
     fold: Fold,
@@ -52,12 +52,12 @@ pub(super) fn combine_received<'a, T: Element>(
     }
 }
 
-/// Where this rank, which owns all of `region`, has it.
+/// The place of `region` in this rank's shard, which has all of it.
 pub(super) fn owned_by_this<T>(target: &DistArray<T>, region: &Region) -> Subarray {
     owned(target, target.coordinates(), region)
 }
 
-/// Combines the terms of a part, the first to the last, and the sum into the block.
+/// Adds up the terms of a part, from the first to the last, and combines the sum into the block.
 pub(super) fn combine<T: Element>(
     part: &Subarray,
     terms: &[Term<'_, T>],
@@ -66,7 +66,7 @@ pub(super) fn combine<T: Element>(
     op: ReduceOp,
 ) {
     let block = target.block_mut();
-    // Rows are longer where all is packed.
+    // Rows are longer if all terms are packed.
     let are_packed = terms.iter().all(|(_, place)| *place == Place::Packed);
     let mut rows = part.rows(if are_packed { Place::Packed } else { Place::Region }, Place::Block);
     if let [(data, _)] = terms {
@@ -85,7 +85,7 @@ pub(super) fn combine<T: Element>(
     });
 }
 
-/// Combines the part into the block out of several tiles of its region, of each of which the elements of one piece count.
+/// Combines the part into the block from several tiles of its region; each tile contributes the elements of its piece.
 pub(super) fn combine_pieces<T: Element>(
     part: &Subarray,
     tiles: &[&[T]],
@@ -105,7 +105,7 @@ pub(super) fn combine_pieces<T: Element>(
     });
 }
 
-/// Combines `data` into the elements of the block from position `to` on, as far as they are written.
+/// Combines `data` into the elements of the block starting at position `to`, as far as they are written.
 fn combine_run<T: Element>(block: &mut [T], to: usize, data: &[T], written: Option<&Written>, op: ReduceOp) {
     let mut put = |run: Range<usize>| {
         let data = &data[run.start - to..][..run.len()];
@@ -117,7 +117,7 @@ fn combine_run<T: Element>(block: &mut [T], to: usize, data: &[T], written: Opti
     }
 }
 
-/// The pieces of a range that members each sum up, by member.
+/// The pieces of a range that members each add up, by member.
 pub(super) fn pieces(whole: Range<usize>, members: usize) -> SmallVec<[Range<usize>; 8]> {
     let pieces = (0..members as u64).scan(whole.start, |start, member| {
         let end = *start + SumKind::piece(whole.len() as u64, members as u64, member) as usize;

@@ -1,4 +1,4 @@
-//! Every operation on tiles, on threads, against the function of the index that fills the array.
+//! Every operation on tiles, on threads, compared with the function of the index that fills the array.
 
 use super::*;
 use crate::layout::{Mesh, Neighbours, Placement, Reach, Sharding};
@@ -13,7 +13,7 @@ mod blocks;
 mod periodic;
 
 const ROOM: usize = 9 * 9 * 9;
-/// What is in a buffer where nobody reads it.
+/// The initial value of buffer elements that are never read.
 const UNREAD: i32 = i32::MIN;
 
 fn axes_of(seed: u64, mesh: &Mesh) -> Vec<usize> {
@@ -24,7 +24,7 @@ fn anywhere(mesh: &Mesh) -> Neighbours {
     Neighbours::in_box(vec![Reach::All; mesh.ndim()])
 }
 
-/// A region that the members of the group along `axes` own together, if one is easily told.
+/// A region that the members of the group along `axes` own together, if it is easy to find one.
 fn shared_region(seed: u64, sharding: &Sharding, axes: &[usize], coordinates: &[usize]) -> Region {
     let ndim = sharding.shape().len();
     let outside: Vec<_> =
@@ -39,9 +39,9 @@ fn shared_region(seed: u64, sharding: &Sharding, axes: &[usize], coordinates: &[
         if within == terms.len() {
             return Some(range(seed, (&outside, dim), all));
         }
-        // Which pieces there are must be the same for all members.
+        // All members must see the same pieces.
         let (piece, _) = sharding.pieces(dim, coordinates, all).next().filter(|_| within == 0)?;
-        // A pin would hide the pieces of those that it excludes.
+        // A pin would hide the pieces of the ranks that it excludes.
         sharding.pins().is_empty().then(|| range(seed, (&outside, dim), piece))
     });
     ranges.collect::<Option<Vec<_>>>().map_or(Region::empty(ndim), Region::new)
@@ -56,7 +56,7 @@ fn unchanged(world: &World, source: &DistArray<i32>) -> Result<()> {
     Ok(())
 }
 
-/// What `world`'s rank holds after `writes`, each a writer and a region, were summed into the array.
+/// The elements that `world`'s rank holds after `writes`, each a writer and a region, were summed into the array.
 fn check_sums(target: &DistArray<i32>, writes: &[(usize, Region)]) {
     for index in indices(&Region::whole(target.shape())) {
         let inside = |region: &&(usize, Region)| {
@@ -84,7 +84,7 @@ fn write(out: &mut OutTile<i32>, region: &Region, writer: usize) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// Whoever owns what, each rank gets the region that it asks for, with buffers used again.
+    /// Whichever ranks own the elements, each rank gets the region that it requests, with reused buffers.
     #[test]
     fn an_exchange_brings_what_each_rank_needs(sharding in shardings(), seed in any::<u64>()) {
         on_ranks(sharding.mesh().size(), |world| {
@@ -102,7 +102,7 @@ proptest! {
         });
     }
 
-    /// All members of a group get the root's region, whether it lies together in its shard or not.
+    /// All members of a group get the root's region, whether it is contiguous in the root's shard or not.
     #[test]
     fn a_broadcast_brings_the_region_of_its_root(sharding in shardings(), seed in any::<u64>()) {
         on_ranks(sharding.mesh().size(), |world| {
@@ -121,7 +121,7 @@ proptest! {
         });
     }
 
-    /// After `t` shifts by `by` a member holds what member `me + by * t` began with.
+    /// After `t` shifts by `by` a member holds the region with which member `me + by * t` began.
     #[test]
     fn shifts_hand_tiles_round_the_group(sharding in shardings(), seed in any::<u64>(), by in -3_i64..4) {
         on_ranks(sharding.mesh().size(), |world| {
@@ -141,7 +141,7 @@ proptest! {
         });
     }
 
-    /// A permutation brings each rank its partner's region; back, it combines what the partner wrote.
+    /// A permutation sends each rank its partner's region; run backwards, it combines the terms that the partner wrote.
     #[test]
     fn permutations_bring_regions_and_take_them_back(sharding in shardings(), seed in any::<u64>()) {
         let size = sharding.mesh().size();
@@ -187,7 +187,7 @@ proptest! {
         });
     }
 
-    /// Every owner of an element ends with what it had and all that was written, replicated owners too.
+    /// Every owner of an element, replicated owners too, ends with its old value combined with all terms written.
     #[test]
     fn a_write_back_combines_all_contributions(sharding in shardings(), seed in any::<u64>()) {
         on_ranks(sharding.mesh().size(), |world| {
@@ -219,13 +219,13 @@ fn contributions_meet_in_the_order_of_their_writers() {
         out.reset(&Region::whole(&[1]), ReduceOp::Sum);
         out.view_mut().strided(&[0], &[&[]]).data[0] = [1e16, 1.0, -1e16, 3.0][world.rank()];
         out.write_back(&grid, &anywhere(grid.mesh()), &mut target, |_| Region::whole(&[1]), ReduceOp::Sum)?;
-        // 1e16 + 1 is 1e16, so in another order the sum would be another.
+        // 1e16 + 1 is 1e16, so another order would give another sum.
         assert_eq!(target.get(&[0]), [Some(3.0), None, None, None][world.rank()]);
         Ok(())
     });
 }
 
-/// A leaf that writes all of a tile need not read it, one that does not gives the rest the identity.
+/// A leaf that writes all of a tile need not read it; one that does not assigns the identity to the rest.
 #[test]
 fn what_a_tile_held_before_it_was_reset_is_of_no_account() {
     let mesh = Mesh::new([("x", 1)]);
@@ -292,7 +292,7 @@ fn only_what_is_asked_for_is_sent() {
     });
 }
 
-/// What a panel costs does not depend on how many owners it has.
+/// The cost of a panel does not depend on the number of its owners.
 #[test]
 fn an_all_gather_of_few_parts_receives_each_element_once() {
     let mesh = Mesh::new([("x", 4)]);
@@ -304,7 +304,7 @@ fn an_all_gather_of_few_parts_receives_each_element_once() {
             let group = grid.group(&[0])?;
             let tile = Tile::new("A", 64)?;
             let mut tile = if in_pieces { tile.in_pieces() } else { tile };
-            // Of one owner, of two with parts of different sizes or of one, and of all but one.
+            // With one owner, with two whose parts have equal or different sizes, and with all ranks but one.
             for panel in [2..4, 3..6, 3..5, 1..4, 1..6, 0..6] {
                 let ranges = [0..8, 0..8].into_iter().enumerate();
                 let region = Region::new(ranges.map(|(d, whole)| if d == dim { panel.clone() } else { whole }));
@@ -321,7 +321,7 @@ fn an_all_gather_of_few_parts_receives_each_element_once() {
     }
 }
 
-/// Blocks of 2 by 3 with a rim of one element, with corners or without, cut off at the ends or round them.
+/// Blocks of 2 by 3 with a rim of one element, with or without corners, cut off at the array's ends or periodic.
 #[test]
 fn a_halo_looks_at_neighbours_alone() {
     let mesh = Mesh::new([("x", 3), ("y", 4)]);
@@ -346,7 +346,7 @@ fn a_halo_looks_at_neighbours_alone() {
         tile.exchange(&grid, &around_it, &source, around)?;
         assert_eq!((world.bytes_received() - before) as usize / size_of::<i32>(), 20 - 6);
         periodic::check_around(&tile, &source, &around(grid.coords()));
-        // What a rank owns itself stays where it is.
+        // The part that a rank owns itself stays unchanged.
         for (region_of, wraps) in [(&around as &dyn Fn(&[i64]) -> Region, true), (&cut, false)] {
             tile.buffer.fill(UNREAD);
             tile.halo(&grid, &around_it, &source, region_of)?;
@@ -354,7 +354,7 @@ fn a_halo_looks_at_neighbours_alone() {
             assert_eq!(tile.buffer[..region.len()].iter().filter(|&&element| element == UNREAD).count(), 6, "{wraps}");
             periodic::check_around(&tile, &source, &region);
         }
-        // What ranks own that differ along both axes stays where it is, too.
+        // Elements owned by ranks that differ along both axes stay unchanged, too.
         let star = Neighbours::in_star([Reach::Around { low: -1, high: 1 }; 2]);
         tile.buffer.fill(UNREAD);
         let before = world.bytes_received();

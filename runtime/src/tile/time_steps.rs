@@ -1,10 +1,11 @@
-//! What time steps leave to one another.
+//! Buffers that carry data from one time step to the next.
 
 use super::dense;
 use crate::memory::Buffer;
 use crate::{Element, Region, Result, View, ViewMut};
 
-/// Two buffers in turns: a time step reads what the one before has written, and writes what the next one reads.
+/// Two alternating buffers: a time step reads the data that the previous one wrote, and writes the data that the next
+/// one reads.
 ///
 /// ```
 /// use polyshard::runtime::{Region, StepBuffers};
@@ -18,22 +19,22 @@ use crate::{Element, Region, Result, View, ViewMut};
 /// ```
 #[derive(Debug)]
 pub struct StepBuffers<T> {
-    /// What the step before has written, and what this one writes.
+    /// The data that the previous step wrote, and the data that this one writes.
     before: (Region, Buffer<T>),
     into: (Region, Buffer<T>),
 }
 
 impl<T: Element> StepBuffers<T> {
-    /// Returns buffers for regions of `elements` elements of the tensor `name`, in which nothing is.
+    /// Returns empty buffers with room for regions of `elements` elements of the tensor `name`.
     ///
     /// # Errors
-    /// If they do not fit the memory that is free.
+    /// If they do not fit in free memory.
     pub fn new(name: &str, elements: usize) -> Result<Self> {
         let buffer = || Ok::<_, crate::Error>((Region::empty(0), super::buffer(name, elements)?));
         Ok(Self { before: buffer()?, into: buffer()? })
     }
 
-    /// Begins a step that writes this region; what the step before wrote can be read from now on.
+    /// Begins a step that writes this region; the data that the previous step wrote can be read now.
     ///
     /// # Panics
     /// If the region does not fit a buffer: a bug in polyshard.
@@ -43,7 +44,8 @@ impl<T: Element> StepBuffers<T> {
         self.into.0 = region.clone();
     }
 
-    /// Returns what the step before wrote, and where this one writes, which each element of the region is to be.
+    /// Returns the data that the previous step wrote, and the target of this one, which must write each element of the
+    /// region.
     #[must_use]
     pub fn turn(&mut self) -> (View<'_, T>, ViewMut<'_, T>) {
         let (region, buffer) = &self.before;

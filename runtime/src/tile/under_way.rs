@@ -17,20 +17,20 @@ use std::collections::VecDeque;
 use std::iter::once;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Bytes that are summed up at a time, whole elements of any type.
+/// Bytes that are summed up in one step, whole elements of any type.
 const CHUNK_BYTES: usize = CHUNK * size_of::<u64>();
 
 /// A transfer that has begun.
 pub(super) enum Begun {
-    /// Messages, if it takes any.
+    /// The messages, unless nothing is sent or received.
     Messages(Option<Flight>),
-    /// It passes from rank to rank, by the lane of this number.
+    /// Data forwarded from rank to rank, on the lane of this number.
     Passing(Box<Running>, usize),
-    /// Sums of which each member of a group takes a piece, by the first lane.
+    /// Sums of which each member of a group computes a piece, on the first lane.
     Sums(Box<Sums>),
 }
 
-/// What has come of a transfer.
+/// The results of a transfer.
 #[derive(Default)]
 pub(super) struct Come {
     /// The messages, in the order posted.
@@ -39,34 +39,34 @@ pub(super) struct Come {
     pub(super) sums: Option<Arc<Piece>>,
 }
 
-/// What is under way, which a tile has together with the progress thread: one of them uses it at a time.
+/// The transfers in flight, shared by the tile and the progress thread: only one of them uses it at any moment.
 #[derive(Default)]
 pub(super) struct Transfers(Arc<Mutex<Queue>>);
 
 #[derive(Default)]
 struct Queue {
-    /// What began first is first.
+    /// In the order in which they began.
     begun: VecDeque<Begun>,
-    /// What transfers that need one post by, in turns, and which is next.
+    /// The lanes that forwarding transfers use in turn, and the next one to use.
     lanes: Vec<Lane>,
     next: usize,
-    /// Why something can never be done.
+    /// Why a transfer failed.
     error: Option<Error>,
 }
 
 impl Transfers {
-    /// Returns those of a tile that has these lanes.
+    /// Returns the transfers of a tile with these lanes.
     pub(super) fn by(lanes: Vec<Lane>) -> Self {
         Self(Arc::new(Mutex::new(Queue { lanes, ..Queue::default() })))
     }
 
-    /// Has it for this rank, which takes it back first if it has lent it.
+    /// Locks the queue for this rank, which first takes it back from the progress thread.
     fn queue(&self) -> MutexGuard<'_, Queue> {
         take_back();
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to pass data from rank to rank, by the next lane.
+    /// Begins to forward data from rank to rank, on the next lane.
     pub(super) fn passing(&self, running: Running) -> Result<Begun> {
         let mut queue = self.queue();
         let lane = queue.next;
@@ -80,7 +80,7 @@ impl Transfers {
         self.queue().begun.push_back(begun);
     }
 
-    /// Forgets what has begun: to drop it before it is done makes every later call of this rank an error.
+    /// Forgets all transfers: dropping one before it is done makes every later call of this rank an error.
     pub(super) fn clear(&self) {
         let mut queue = self.queue();
         queue.begun.clear();
@@ -88,18 +88,18 @@ impl Transfers {
         queue.error = None;
     }
 
-    /// Lets all go on, without waiting; returns whether some of it is to be polled again while a leaf computes.
+    /// Polls all transfers, without waiting; returns whether some need to be polled again while a leaf computes.
     pub(super) fn poll(&self, world: &World) -> Result<bool> {
         let mut queue = self.queue();
         if queue.begun.is_empty() {
             return Ok(false);
         }
-        // A failure of another rank ends all polls.
+        // If another rank failed, all polls end here.
         world.comm().poll(&mut [])?;
         Ok(queue.advance()? && !world.has_progress_thread())
     }
 
-    /// Waits for what began first.
+    /// Waits for the transfer that began first.
     pub(super) fn finish(&self, comm: &dyn Communicator) -> Result<Come> {
         let mut queue = self.queue();
         let Queue { begun, lanes, error, .. } = &mut *queue;
@@ -119,7 +119,7 @@ impl Transfers {
         }
     }
 
-    /// Returns what the progress thread polls.
+    /// Returns the handle that the progress thread polls.
     pub(super) fn handle(&self) -> UnderWay {
         let queue: Arc<Mutex<Queue>> = Arc::clone(&self.0);
         UnderWay::new(queue)
@@ -147,7 +147,7 @@ impl Advance for Queue {
         if self.error.is_none() {
             match self.go_on() {
                 Ok(is_under_way) => return Ok(is_under_way),
-                // Whichever thread finds it, the rank's own one says it.
+                // Whichever thread finds the error, the rank's own thread reports it.
                 Err(error) => self.error = Some(error),
             }
         }
@@ -159,14 +159,14 @@ impl Advance for Queue {
     }
 }
 
-/// Sums of which each member of a group takes a piece, which it then hands on to those who want all of them.
+/// Sums of which each member of a group computes a piece, which it then sends to the members that need all of them.
 ///
 /// ```text
-/// begin     each sends each other one the terms of its piece
-/// then      each sums up its piece, and sends it to the root, or to all
+/// begin     each member sends every other one its terms of that member's piece
+/// then      each adds up its piece, and sends the sums to the root, or to all
 /// ```
 pub(super) struct Sums {
-    /// The terms of this member's piece, and then the sums of others.
+    /// The terms of this member's piece in flight, and then the sums of the others.
     pub(super) flight: Option<Flight>,
     /// This member's own terms of its piece, and then its sums.
     pub(super) own: Arc<Piece>,
@@ -174,15 +174,15 @@ pub(super) struct Sums {
     pub(super) me: usize,
     /// The bytes of each member's piece.
     pub(super) lengths: SmallVec<[usize; 8]>,
-    /// The member that wants the sums, unless all do.
+    /// The member that gets the sums, unless all do.
     pub(super) root: Option<usize>,
     pub(super) dtype: DType,
     pub(super) op: ReduceOp,
 }
 
 impl Sums {
-    /// Goes on without waiting; returns whether all is there. Sums are handed on in the order in which they began: `is_next` says whether
-    /// all before have been.
+    /// Polls without waiting; returns whether all messages have arrived. Sums are sent in the order in which they began: `is_next` is
+    /// whether all earlier ones have been.
     fn advance(&mut self, lane: &dyn Carrier, is_next: &mut bool) -> Result<bool> {
         if !self.are_taken && *is_next && self.is_here(lane)? {
             self.hand_on(lane)?;
@@ -215,7 +215,8 @@ impl Sums {
         Ok(Come { received: self.received(), sums: Some(self.own) })
     }
 
-    /// Sums up this member's piece, whose terms are all there, in the order of the members, and sends it to those who want it.
+    /// Adds up this member's piece, all of whose terms have arrived, in the order of the members, and sends the sums to the members that
+    /// get them.
     fn hand_on(&mut self, lane: &dyn Carrier) -> Result<()> {
         let received = self.received();
         let (before, after) = received.split_at(self.me.min(received.len()));

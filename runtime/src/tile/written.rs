@@ -1,14 +1,13 @@
-//! Which elements of a shard a kernel writes: the others keep what they hold.
+//! The elements of a shard that a kernel writes; the others keep their values.
 //!
-//! A kernel writes its output at an affine index, `B[2*i + 1]` say, so the elements between those that it writes, and
-//! before and after them, are not its own, even where they lie in its tiles. Each rank knows which of its own
-//! elements are written from the index alone: no schedule changes it. They are kept as formulas, and found as they are asked
-//! for, so that this takes no memory however large the shard is.
+//! A kernel writes its output at an affine index, such as `B[2*i + 1]`, so the elements between those that it writes, and before and after
+//! them, are not part of its output, even if they are inside its tiles. Each rank derives its written elements from the index alone: no
+//! schedule changes it. They are stored as formulas and enumerated on demand, so the memory does not grow with the shard.
 //!
-//! | module | what |
+//! | module | holds |
 //! | --- | --- |
-//! | `progressions` | a dimension whose variables are its own: the indices are sums of multiples |
-//! | `joint` | dimensions that share variables, `C[i, i]`: a system of equations for each row |
+//! | `progressions` | a dimension with variables of its own: the indices are sums of multiples |
+//! | `joint` | dimensions that share variables, such as `C[i, i]`: a system of equations for each row |
 
 mod joint;
 mod progressions;
@@ -41,7 +40,7 @@ use std::ops::Range;
 pub struct Written {
     dims: Vec<Dim>,
     joint: Option<Joint>,
-    /// Whether a variable of the index has no values.
+    /// Whether a variable of the index has an empty range.
     nothing: bool,
 }
 
@@ -56,17 +55,17 @@ struct Dim {
 /// Which indices of a dimension are written.
 #[derive(Clone, Debug)]
 enum Indices {
-    /// Those at these positions of the block.
+    /// The indices at these positions of the block.
     Positions(Range<usize>),
-    /// Those of these that the rank owns.
+    /// Those of these indices that the rank owns.
     Progressions(Progressions),
-    /// It depends on those of other dimensions.
+    /// The index depends on those of other dimensions.
     Joint,
 }
 
 impl Written {
-    /// Returns the elements of this rank's shard of an array that lies so at the global indices `base[d] + steps[d][0] * v[0] + steps[d][1] * v[1] + ..`
-    /// where each variable `v[l]` runs over `0..counts[l]`. Moves no data.
+    /// Returns the elements of this rank's shard of an array with this sharding at the global indices
+    /// `base[d] + steps[d][0] * v[0] + steps[d][1] * v[1] + ..`, where each variable `v[l]` runs over `0..counts[l]`. Moves no data.
     ///
     /// # Panics
     /// If `base` or `steps` do not fit the number of dimensions: a bug in polyshard.
@@ -100,19 +99,19 @@ impl Written {
         Self { dims: (0..ndim).map(dim).collect(), joint, nothing }
     }
 
-    /// Makes each of these elements `value`, and leaves the others as they are.
+    /// Sets each of these elements to `value`, and leaves the others unchanged.
     pub fn fill<T: Element>(&self, target: &mut DistArray<T>, value: T) {
         let block = target.block_mut();
         self.runs(0..block.len(), |run| block[run].fill(value));
     }
 
-    /// Copies these elements from an array that lies as the target does.
+    /// Copies these elements from an array with the target's layout.
     pub fn copy<T: Element>(&self, target: &mut DistArray<T>, from: &DistArray<T>) {
         let (block, from) = (target.block_mut(), from.block());
         self.runs(0..block.len(), |run| block[run.clone()].copy_from_slice(&from[run]));
     }
 
-    /// Copies all others.
+    /// Copies all other elements.
     pub fn copy_others<T: Element>(&self, target: &mut DistArray<T>, from: &DistArray<T>) {
         let (block, from, mut at) = (target.block_mut(), from.block(), 0);
         self.runs(0..block.len(), |run| {
@@ -122,7 +121,7 @@ impl Written {
         block[at..].copy_from_slice(&from[at..]);
     }
 
-    /// Calls `visit` with the positions of the block within `range` that are written, ascending, as far as they follow one another.
+    /// Calls `visit` with each contiguous run of written positions of the block within `range`, in ascending order.
     pub(super) fn runs(&self, range: Range<usize>, mut visit: impl FnMut(Range<usize>)) {
         let Some((last, outer)) = self.dims.split_last() else { return visit(range) };
         let mut at = range.start;
@@ -138,7 +137,7 @@ impl Written {
         }
     }
 
-    /// Calls `visit` with the positions within `columns` of the row with this number that are written.
+    /// Calls `visit` with the written positions within `columns` of the row with this number.
     fn row(&self, outer: &[Dim], last: &Dim, row: usize, columns: Range<usize>, mut visit: impl FnMut(Range<usize>)) {
         let mut at: SmallVec<[usize; 4]> = SmallVec::from_elem(0, outer.len());
         let mut rest = row;
@@ -181,7 +180,7 @@ impl Written {
 }
 
 impl Dim {
-    /// Whether the index at this position is written, as far as it does not depend on others.
+    /// Whether the index at this position is written, as far as it does not depend on other dimensions.
     fn writes(&self, position: usize) -> bool {
         match &self.indices {
             Indices::Positions(written) => written.contains(&position),
@@ -190,7 +189,7 @@ impl Dim {
         }
     }
 
-    /// Calls `visit` with the positions within `columns` whose indices `written` finds within ranges of them.
+    /// Calls `visit` with the positions within `columns` whose indices are written, as `written` reports them for ranges of indices.
     fn each_run(
         &self,
         columns: Range<usize>,
@@ -217,7 +216,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever the index and the sharding, the elements written are those that some values of the variables give.
+        /// For any index and sharding, the elements written are those that some values of the variables reach.
         #[test]
         fn an_element_is_written_if_some_iteration_writes_it(
             sharding in shardings(),
@@ -227,7 +226,7 @@ mod tests {
             alone in any::<bool>(),
         ) {
             let ndim = sharding.shape().len();
-            // Half of the cases have one variable per dimension, as most kernels have.
+            // Half of the cases have one variable per dimension, like most kernels.
             let steps: Vec<Vec<i64>> = steps[..ndim.min(3)].iter().enumerate().map(|(d, steps)| {
                 steps.iter().enumerate().map(|(l, &step)| if alone && l != d { 0 } else { step }).collect()
             }).collect();

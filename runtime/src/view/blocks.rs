@@ -1,23 +1,22 @@
-//! Blocks of a view: indices at equal distances, with no room in the data for what is between them.
+//! Blocks of a view: runs of indices at equal distances, without the gaps between them in the data.
 //!
-//! A leaf walks with one stride per loop, so along a dimension of blocks each loop either stays inside of one block or
-//! goes from block to block.
+//! A leaf has one stride per loop, so along a dimension of blocks each loop either stays inside one block or moves from block to block.
 
 use crate::Region;
 use std::fmt::Display;
 
-/// Per dimension, the size of blocks and their distance, both 0 where there is one block; empty if there are none at all.
+/// Per dimension, the size of blocks and their distance, both 0 if there is a single block; empty if no dimension has blocks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Blocks(Vec<(i64, i64)>);
 
-/// How a leaf walks inside of a block.
+/// The movement of a leaf inside a block.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     /// The position of its first iteration in the block.
     at: i64,
     /// The indices of the block.
     size: i64,
-    /// How far one iteration of each loop moves; 0 for loops that go from block to block.
+    /// The step of each loop per iteration; 0 for loops that move from block to block.
     steps: Vec<i64>,
 }
 
@@ -41,7 +40,7 @@ impl Blocks {
         }
     }
 
-    /// How far the position moves as the index does.
+    /// The change of the position for a change of the index.
     pub(super) fn moved(&self, dim: usize, by: i64) -> i64 {
         match self.along(dim) {
             Some((size, step)) if by % step == 0 => by / step * size,
@@ -49,7 +48,7 @@ impl Blocks {
         }
     }
 
-    /// What has to hold for a leaf that starts at these distances and moves by these steps.
+    /// The conditions for a leaf that starts at these distances and moves by these steps.
     pub(super) fn runs(&self, distance: impl Fn(usize) -> i64, steps: &[&[i64]]) -> Vec<Run> {
         let runs = (0..self.0.len()).filter_map(|dim| {
             let (size, step) = self.along(dim)?;
@@ -61,10 +60,10 @@ impl Blocks {
 }
 
 impl Run {
-    /// Checks that all iterations stay inside of the block.
+    /// Checks that all iterations stay inside the block.
     #[track_caller]
     pub(super) fn check(&self, name: impl Display, counts: &[usize]) {
-        // A leaf that runs no iteration touches nothing.
+        // A leaf without iterations accesses nothing.
         if counts.contains(&0) {
             return;
         }

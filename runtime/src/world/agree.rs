@@ -1,8 +1,8 @@
-//! Agreement: what the ranks create together must be the same on all of them.
+//! Agreement: objects that the ranks create together must be the same on all of them.
 //!
-//! Ranks that create different things would wait for each other, or worse, send each other the wrong elements. So each
-//! says what it creates before it does so, in a hash that costs one small collective; the words follow only where hashes
-//! differ. All ranks then say the same, whichever is the fastest.
+//! Ranks that create different objects would wait for each other, or worse, send each other the wrong elements. So each describes its
+//! object before it creates it, in a hash that costs one small collective; the words follow only if hashes differ. All ranks then return
+//! the same error, whichever is the fastest.
 
 use super::World;
 use crate::comm::{Broadcast, exchange_words};
@@ -10,13 +10,13 @@ use crate::{Error, Result};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 impl World {
-    /// Refuses what the ranks do not create alike; collective.
+    /// Returns an error if the ranks do not create the same object; collective.
     ///
-    /// `says` tells people what is created, in lines of which each can be read alone: the first line that differs is told, of rank 0 and of
-    /// the first rank that creates something else. `what` is all that must be the same.
+    /// `says` describes the object for people, in lines that can each be read alone: the error quotes the first line that differs, of rank
+    /// 0 and of the first rank that creates something else. `what` is everything that must be the same.
     ///
     /// # Errors
-    /// If the ranks say different things, or another rank failed.
+    /// If the ranks describe different objects, or another rank failed.
     pub fn agree(&self, says: &str, what: &impl Hash) -> Result<()> {
         let mut hasher = DefaultHasher::new();
         (says, what).hash(&mut hasher);
@@ -42,7 +42,7 @@ impl World {
         )))
     }
 
-    /// Returns the text of rank 0 on all ranks; what the others give is not looked at. Collective.
+    /// Returns the text of rank 0 on all ranks; those of the others are ignored. Collective.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -58,7 +58,7 @@ impl World {
         self.text_of(0, text, lengths[0][0] as usize)
     }
 
-    /// Returns what `rank` says, `bytes` bytes; collective.
+    /// Returns the text of `rank`, of `bytes` bytes; collective.
     fn text_of(&self, rank: usize, says: &str, bytes: usize) -> Result<String> {
         if rank == self.rank() {
             self.comm.broadcast(Broadcast::Send(says.as_bytes()))?;
@@ -77,7 +77,7 @@ mod tests {
     use crate::{Redistribution, Reduction, spmd};
     use polyshard_program::reduction::Procedure;
 
-    /// Checks what every one of four ranks is told.
+    /// Checks the error on each of four ranks.
     #[track_caller]
     fn check(f: impl Fn(&World) -> Result<()> + Sync, expected: &str) {
         let said = spmd(4, |world| Ok::<_, Error>(f(world).expect_err("they differ").to_string()));

@@ -3,8 +3,8 @@
 use std::any::Any;
 use std::rc::Rc;
 
-/// How many values a world caches. A training step needs a few; a program whose lengths never recur should not fill the memory
-/// with them.
+/// The maximum number of cached values. A training step needs a few; a program whose lengths never recur should not fill the memory with
+/// them.
 const KEPT: usize = 32;
 
 /// The cached values, the most recently used last.
@@ -48,7 +48,7 @@ mod tests {
         cache.keep(Rc::new(0_u8));
         for thing in 1..KEPT as i32 {
             cache.keep(Rc::new(thing));
-            // Whoever is used stays.
+            // A value that is used stays.
             assert_eq!(cache.find(|kept: &u8| *kept == 0).as_deref(), Some(&0));
         }
         assert_eq!(cache.len(), KEPT);

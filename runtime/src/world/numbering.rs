@@ -1,15 +1,15 @@
-//! Worlds under other numbers: the same ranks, numbered as a mesh lies on a machine.
+//! Renumbered worlds: the same ranks, numbered to place a mesh on a machine.
 //!
-//! Whatever runs in a world numbers its ranks row-major over a mesh. So that rank `r` of the mesh is the rank of the machine
-//! that a placement says, the world is split into one group in that order; programs, redistributions and collectives then
-//! run under the placement and do not know it. It must not move data: an array belongs to the world it was made in.
+//! All operations in a world number its ranks row-major over a mesh. To make rank `r` of the mesh the machine's rank that a placement
+//! assigns to it, the world is split into one group in that order; programs, redistributions and collectives then run under the placement
+//! without knowing it. It cannot move data: an array belongs to the world in which it was made.
 
 use super::World;
 use crate::layout::Mesh;
 use crate::{GroupError, Result};
 use std::rc::Rc;
 
-/// How the ranks of a world are numbered, if otherwise than the launcher did: see [`World::renumbered`].
+/// The numbering of a world's ranks, if it differs from the launcher's: see [`World::renumbered`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Numbering {
     mesh: Mesh,
@@ -30,7 +30,7 @@ impl Numbering {
         &self.ranks
     }
 
-    /// Returns what messages call it.
+    /// Returns its name in messages.
     #[must_use]
     pub fn name(&self) -> &str {
         self.text.lines().next().unwrap_or("")
@@ -38,8 +38,7 @@ impl Numbering {
 }
 
 impl World {
-    /// Returns this world with its ranks numbered as the mesh's: rank `r` is this world's rank `ranks[r]`, which is that of the
-    /// launcher.
+    /// Returns this world with its ranks numbered as the mesh's: rank `r` is this world's rank `ranks[r]`, which is that of the launcher.
     ///
     /// ```text
     /// ranks = [0, 2, 1, 3]
@@ -48,11 +47,10 @@ impl World {
     /// returned        rank 0     rank 2     rank 1     rank 3
     /// ```
     ///
-    /// The first call with such an order is collective (MPI 3.1, section 6.4.2); the world is kept. What ranks say when
-    /// they fail names this world's ranks, those of the machine. Arrays and everything else that is collective belong
-    /// to the world that they were made with.
+    /// The first call with such an order is collective (MPI 3.1, section 6.4.2); the world is kept. Error messages name this world's ranks,
+    /// those of the machine. Arrays and all other collective objects belong to the world in which they were made.
     ///
-    /// `text` says what order it is: its first line is what messages call it, and all of it must be the same on all ranks.
+    /// `text` describes the order: its first line names it in messages, and all of it must be the same on all ranks.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -69,9 +67,9 @@ impl World {
     /// ```
     ///
     /// # Errors
-    /// [`GroupError`] if the mesh has not as many ranks as the world, `ranks` does not have each of them once, or the
-    /// world is renumbered already: all are said before any communication. As
-    /// [`Communicator::split`](crate::comm::Communicator::split) besides.
+    /// [`GroupError`] if the number of ranks of the mesh is not the world's, `ranks` does not have each of them once, or the world is
+    /// renumbered already: all are detected before any communication. Otherwise as
+    /// [`Communicator::split`](crate::comm::Communicator::split).
     pub fn renumbered(&self, mesh: &Mesh, ranks: &[usize], text: &str) -> Result<Rc<World>> {
         if let Some(numbering) = &self.numbering {
             return Err(GroupError::PlacedAlready { name: numbering.name().into() }.into());
@@ -101,7 +99,7 @@ impl World {
         let numbering = Numbering { mesh: mesh.clone(), ranks: ranks.to_vec(), text: text.into() };
         let world = Rc::new(World {
             numbering: Some(numbering),
-            // Numbers tell redistributions apart that run at once, so no other of these ranks may have the same.
+            // Numbers distinguish redistributions that run at the same time, so these ranks must not reuse one.
             redistributions: Rc::clone(&self.redistributions),
             transport: Rc::clone(&self.transport),
             poller: Rc::clone(&self.poller),
@@ -111,7 +109,7 @@ impl World {
         Ok(world)
     }
 
-    /// Returns how the ranks are numbered, if this world was [`renumbered`](Self::renumbered).
+    /// Returns the numbering of the ranks, if this world was [`renumbered`](Self::renumbered).
     #[must_use]
     pub fn numbering(&self) -> Option<&Numbering> {
         self.numbering.as_ref()

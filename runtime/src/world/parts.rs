@@ -1,7 +1,7 @@
-//! Divisions of the world: groups of ranks that are no lines of a mesh, each made once and kept.
+//! Divisions of the world: groups of ranks that are not along axes of a mesh, each made once and kept.
 //!
-//! A division is known by where each rank sits in it, so whoever asks for the same groups in the same order gets the
-//! same communicator. It must not be confused with [`World::group`]: two divisions never share messages with it.
+//! A division is identified by each rank's group and number in it, so a request for the same groups in the same order returns the same
+//! communicator. It is separate from [`World::group`]: the two never share messages.
 
 use super::World;
 use crate::comm::Communicator;
@@ -10,21 +10,21 @@ use std::rc::Rc;
 
 /// A division of the world.
 pub(super) struct Part {
-    /// Of all ranks: the least rank of its group, and its number in there.
+    /// For each rank: the lowest rank of its group, and its number in the group.
     seats: Vec<(usize, usize)>,
-    /// Of this rank's group, if it has others.
+    /// This rank's group, if it has other members.
     comm: Option<Rc<dyn Communicator>>,
 }
 
-/// The world of the first ranks, on these.
+/// The world of the first ranks, as seen by this rank.
 struct Leading {
     ranks: usize,
     world: Option<Rc<World>>,
 }
 
 impl World {
-    /// Returns the communicator of the ranks with this rank's label, where `labels` are those of all ranks, each
-    /// the least rank that has it; none if this rank alone has it.
+    /// Returns the communicator of the ranks with this rank's label; `labels` are those of all ranks, each the lowest rank that has it.
+    /// `None` if only this rank has it.
     ///
     /// The first call with such labels is collective over the world (MPI 3.1, section 6.4.2), unless all of them
     /// differ.
@@ -38,11 +38,11 @@ impl World {
         self.divided(seats.collect())
     }
 
-    /// Returns the communicator of the group that this rank is in, ranked in the order of that group; none if it is in
-    /// none, or alone.
+    /// Returns the communicator of the group that contains this rank, ranked in the order of that group; `None` if no group contains it, or
+    /// it is alone.
     ///
-    /// No rank is in two groups. The first call with such groups is collective over the world (MPI 3.1, section
-    /// 6.4.2), unless none has two ranks.
+    /// No rank is in two groups. The first call with these groups is collective over the world (MPI 3.1, section 6.4.2), unless none has
+    /// two ranks.
     pub(crate) fn ordered(&self, groups: &[Vec<usize>]) -> Result<Option<Rc<dyn Communicator>>> {
         let mut seats: Vec<_> = (0..self.size()).map(|rank| (rank, 0)).collect();
         for group in groups {
@@ -52,9 +52,9 @@ impl World {
         self.divided(seats)
     }
 
-    /// Returns the world of the first `ranks` ranks, with the same numbers; none on the others, which are idle while it computes.
+    /// Returns the world of the first `ranks` ranks, with the same numbers; `None` on the others, which are idle while it computes.
     ///
-    /// Collective over this world, the first time that it is asked for that many; it is kept.
+    /// The first call with this number is collective over this world; the result is kept.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -69,8 +69,8 @@ impl World {
     /// ```
     ///
     /// # Errors
-    /// [`GroupError`](crate::GroupError) if there are not as many ranks, or 0 are asked for; as
-    /// [`Communicator::split`](crate::comm::Communicator::split) besides.
+    /// [`GroupError`](crate::GroupError) if the world has fewer ranks, or `ranks` is 0; otherwise as
+    /// [`Communicator::split`](crate::comm::Communicator::split).
     pub fn leading(&self, ranks: usize) -> Result<Option<Rc<World>>> {
         if ranks == 0 || ranks > self.size() {
             return Err(GroupError::Leading { ranks, size: self.size() }.into());

@@ -1,4 +1,4 @@
-//! Groups whose collectives are carried out in stages: in groups along digits of the axes, one after the other.
+//! Groups with staged collectives: in groups along digits of the axes, one after the other.
 
 use super::{Group, World};
 use crate::layout::{Mesh, Stages};
@@ -17,12 +17,12 @@ pub(super) struct InStages {
     numbers: Vec<SmallVec<[usize; 4]>>,
 }
 
-/// A part that a rank has in a collective with a root: a group, and the root's number in it.
+/// A rank's part in a collective with a root: a group, and the root's number in it.
 pub(crate) type Part<'a> = (&'a Group, usize);
 
 impl World {
-    /// Returns the group of the ranks that differ from this one along `axes` only, as [`group`](Self::group) does, whose tiles are
-    /// broadcast, gathered and summed up in stages.
+    /// As [`group`](Self::group), returns the group of the ranks that differ from this one along `axes` only, but its tiles are broadcast,
+    /// gathered and summed up in stages.
     ///
     /// ```
     /// use polyshard::layout::{AxisPart, Stages};
@@ -89,7 +89,7 @@ impl Group {
         self.in_stages.is_some()
     }
 
-    /// Returns this rank's groups in the stages of its collectives, the first stage's first: itself if they are carried out at once.
+    /// Returns this rank's groups in the stages of its collectives, the first stage's first; only itself if they are not staged.
     pub(crate) fn stages(&self) -> SmallVec<[&Group; 4]> {
         match &self.in_stages {
             None => SmallVec::from_slice(&[self]),
@@ -97,8 +97,8 @@ impl Group {
         }
     }
 
-    /// Returns the parts that this rank has when something spreads from the member `root`: of each stage, if its group is one
-    /// in which somebody has it. They are in the order in which it spreads.
+    /// Returns this rank's parts in a broadcast from the member `root`, in the order of the broadcast: of each stage, if a member of its
+    /// group has the data.
     pub(crate) fn parts_from(&self, root: usize) -> SmallVec<[Part<'_>; 4]> {
         let Some(InStages { groups, numbers, .. }) = &self.in_stages else {
             return SmallVec::from_slice(&[(self, root)]);
@@ -108,8 +108,8 @@ impl Group {
         (0..groups.len()).filter(has_part).map(|stage| (&*groups[stage], root[stage])).collect()
     }
 
-    /// Returns the members in the order in which the stages gather what they have: those who have the same number in the last
-    /// stage follow one another, among them those with the same one in the stage before, and so on.
+    /// Returns the members in the order in which the stages gather their parts: members with the same number in the last stage follow each
+    /// other, among them those with the same number in the stage before, and so on.
     pub(crate) fn gathered(&self) -> SmallVec<[usize; 16]> {
         let mut members: SmallVec<[usize; 16]> = (0..self.size()).collect();
         if let Some(InStages { numbers, .. }) = &self.in_stages {
@@ -118,8 +118,8 @@ impl Group {
         members
     }
 
-    /// Returns, by member of this rank's group in a stage, the elements that it has when all stages before have gathered those of
-    /// the members, of which member `r` brings `each(r)`.
+    /// Returns, by member of this rank's group in a stage, the number of elements that it has when all earlier stages have gathered those
+    /// of the members; member `r` contributes `each(r)`.
     pub(crate) fn counts_in(&self, stage: usize, each: impl Fn(usize) -> usize) -> Vec<usize> {
         let Some(InStages { groups, numbers, .. }) = &self.in_stages else {
             return (0..self.size()).map(each).collect();

@@ -1,4 +1,4 @@
-//! Checked programs: ranks that are out of step say on MPI what they say on threads, and all of them end.
+//! Checked programs: ranks that are out of step get the same messages on MPI as on threads, and all of them end.
 
 use polyshard_testing::example_path;
 use polyshard_testing::start::{Ended, Start, run_with};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What makes ranks ask after a second where the others are.
+/// Makes waiting ranks ask for the others' state after a second.
 const SOON: &str = "POLYSHARD_WAIT_SECONDS=1";
 
 #[cfg_attr(not(feature = "mpi"), allow(dead_code, reason = "there is nothing to start without MPI"))]
@@ -14,12 +14,12 @@ fn on_mpi(way: &str) -> Ended {
     run_with(&[SOON], Start::Mpi(4), &example_path!("comm_checked"), &[way], LIMIT)
 }
 
-/// Checks that a program ends soon, with `message` said once and as a line of its own.
+/// Checks that a program ends soon, and prints `message` once, on a line of its own.
 #[track_caller]
 fn check_ended(ended: &Ended, way: &str, backend: &str, message: &str) {
     let stderr = &ended.stderr;
     assert!(!ended.success, "`{way}` on {backend} ended with code 0:\n{stderr}");
-    // Of threads, the standard library says what `main` returns.
+    // On threads, the standard library prints the error that `main` returns.
     let begin = if backend == "MPI" { "error: " } else { "Error: " };
     let lines = stderr.lines().filter(|line| line.strip_prefix(begin) == Some(message)).count();
     assert_eq!(lines, 1, "`{way}` on {backend} should say `{message}` once:\n{stderr}");
@@ -27,7 +27,7 @@ fn check_ended(ended: &Ended, way: &str, backend: &str, message: &str) {
     assert!(ended.took < Duration::from_secs(30), "`{way}` on {backend} took {:?}", ended.took);
 }
 
-/// Checks what is said on threads and on MPI.
+/// Checks the message on threads and on MPI.
 #[track_caller]
 fn check(way: &str, message: &str) {
     check_ended(

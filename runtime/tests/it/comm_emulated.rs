@@ -1,4 +1,4 @@
-//! Emulated machines: the laws of all communicators, and what is refused.
+//! Emulated machines: the laws of all communicators, and refused arguments.
 
 use polyshard_machine::{Device, Interconnect, Level, Machine};
 use polyshard_runtime::comm::{Broadcast, Piece};
@@ -29,7 +29,7 @@ fn nodes(count: usize, inside: usize) -> Machine {
     machine(&[(count, Interconnect::Switch, Some(1)), (inside, Interconnect::Switch, None)])
 }
 
-/// The laws send some ten thousand messages, so they run on a network that delays each hardly at all.
+/// The laws send some ten thousand messages, so they run on a network that hardly delays them.
 const FAST: f64 = 1e-6;
 
 #[test]
@@ -175,7 +175,7 @@ fn an_emulation_inside_of_ranks_and_a_slowdown_that_is_none_are_refused() {
     assert!(error.to_string().starts_with("rank 0: `spmd` was called inside of `spmd`"), "{error}");
 }
 
-/// Posts a receive of 8 bytes from rank 0 on the other ranks, and polls until an error comes.
+/// Posts a receive of 8 bytes from rank 0 on the other ranks, and polls until it gets an error.
 fn poll_for_ever(world: &World) -> Result<()> {
     let mut flight = world.comm().post(vec![], vec![(0, Piece::new(8, "a message")?)])?;
     loop {
@@ -196,7 +196,7 @@ fn a_failure_ends_the_polls_of_all() {
         _ => poll_for_ever(world),
     });
     assert_eq!(failed.expect_err("rank 0 panics").to_string(), "rank 0 panicked: boom on purpose");
-    // Also of those whose flights are done.
+    // Including ranks whose flights are done.
     let failed = spmd_emulated(&nodes(2, 2), 1.0, |world| -> Result<()> {
         let rank = world.rank();
         let own = Arc::new(Piece::copy_of(&[1], "a message")?);
@@ -215,7 +215,7 @@ fn a_failure_ends_the_polls_of_all() {
 
 #[test]
 fn a_message_that_has_not_arrived_ends_with_the_others_failure() {
-    // 8 MB pass the port of the node in more than a day.
+    // 8 MB take more than a day to pass the node's port.
     let failed = spmd_emulated(&nodes(2, 1), 1e7, |world| -> Result<()> {
         let piece = Piece::new(8_000_000, "a message")?;
         if world.rank() == 0 {
@@ -234,10 +234,10 @@ fn a_message_that_has_not_arrived_ends_with_the_others_failure() {
 
 #[test]
 fn a_flight_takes_its_time_and_keeps_nobody_waiting() {
-    // A megabyte passes in a second, so that a rank gets a processor in the meantime.
+    // A megabyte takes a second, so that a rank gets a processor in the meantime.
     let took = spmd_emulated(&nodes(2, 1), 1000.0, |world| -> Result<_> {
         let (other, data) = (1 - world.rank(), Arc::new(Piece::new(1_000_000, "what is sent")?));
-        // Nobody posts before all have begun.
+        // No rank posts before all have begun.
         let began = Instant::now();
         world.comm().barrier()?;
         let post = Instant::now();

@@ -1,4 +1,4 @@
-//! A failure on one rank ends all ranks, with its message said once and an exit code that is not 0.
+//! A failure on one rank ends all ranks, with its message printed once and a non-zero exit code.
 
 use polyshard_testing::example_path;
 use polyshard_testing::start::{Ended, Start, run, run_with};
@@ -15,7 +15,7 @@ fn failures(way: &str) -> Vec<(&'static str, Ended)> {
     ended
 }
 
-/// Returns how often `text` stands on standard error.
+/// Returns how often `text` is printed on standard error.
 fn said(ended: &Ended, text: &str) -> usize {
     ended.stderr.matches(text).count()
 }
@@ -152,7 +152,7 @@ fn a_launcher_is_refused_without_the_feature() {
     assert!(stderr.contains("(`PMI_RANK` is set), but polyshard was built without MPI: build it with"), "{stderr}");
 }
 
-/// Which vectors the ranks of `ended` multiply with, each once.
+/// The vectors that the ranks of `ended` multiply with, each once.
 fn vectors(ended: &Ended) -> Vec<&str> {
     assert!(ended.success, "{}", ended.stderr);
     let mut all: Vec<_> = ended.stdout.lines().filter_map(|line| line.split_once(" multiplies with ")).collect();
@@ -175,7 +175,7 @@ fn ranks_multiply_with_the_vectors_that_all_of_them_may_use() {
             ended.stderr
         );
         if matches!(start, Start::Mpi(_)) {
-            // Rank 0 alone does without AVX-512.
+            // Only rank 0 does without AVX-512.
             let script = "POLYSHARD_AVX512=$((OMPI_COMM_WORLD_RANK > 0)) exec \"$0\" vectors";
             let program = program.to_str().expect("paths of tests are text");
             let ended = run(start, Path::new("sh"), &["-c", script, program], limit);

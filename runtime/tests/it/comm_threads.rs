@@ -1,4 +1,4 @@
-//! The threads communicator: the laws of all communicators, and the disagreements that it alone finds.
+//! The threads communicator: the laws of all communicators, and the disagreements that only it detects.
 
 use polyshard_runtime::comm::{Broadcast, Combining, Communicator, Piece};
 use polyshard_runtime::{DType, Error, ReduceOp, Result, World, spmd};
@@ -30,7 +30,7 @@ fn sixty_four_ranks_run_on_few_cores() {
 
 #[test]
 fn float_sums_are_in_rank_order() {
-    // In any other order the small number is lost elsewhere, and the sum is another.
+    // In any other order the small number is lost elsewhere, and the sum differs.
     let values = [1.0f32, 1e8, -1e8, 0.5, 3e-8];
     let in_order = values.iter().copied().reduce(|left, right| left + right).unwrap();
     for _ in 0..20 {
@@ -103,7 +103,7 @@ fn groups_name_their_ranks_as_the_world_does() {
     let message = said(6, |world| {
         let group = world.comm().split(world.rank() % 2, 0)?;
         if world.rank() % 2 == 0 {
-            // The other group is told, too, because the world has failed.
+            // The other group gets the error, too, because the world has failed.
             return world.comm().barrier();
         }
         match world.rank() {
@@ -153,7 +153,7 @@ fn a_deadlock_across_groups_is_found() {
     let message = said(4, |world| {
         let row = world.comm().split(world.rank() / 2, world.rank())?;
         let column = world.comm().split(world.rank() % 2, world.rank())?;
-        // Ranks 0 and 3 go to their rows first, ranks 1 and 2 to their columns.
+        // Ranks 0 and 3 call their rows first, ranks 1 and 2 their columns.
         if matches!(world.rank(), 0 | 3) { row.barrier() } else { column.barrier() }
     });
     let expected = "the ranks wait for each other: rank 0 waits in barrier with ranks 0 and 1; \
@@ -176,7 +176,7 @@ fn a_message_of_another_length_is_an_error_with_both_lengths() {
     assert_eq!(results.unwrap_err().to_string(), expected);
 }
 
-/// So long that it is read where the sender has it.
+/// So long that it is read in place at the sender.
 const LONG: usize = 1 << 20;
 
 #[test]
@@ -223,7 +223,7 @@ fn a_world_that_fails_withdraws_its_messages() {
             }
             assert_eq!(send(world.comm(), &data), Err(aborted.clone()));
             drop(data);
-            // Nobody reads it any more.
+            // No rank reads it any more.
             assert_eq!(world.comm().receive(1 - world.rank(), &mut vec![0; LONG]), Err(aborted.clone()));
             Ok(())
         });
@@ -257,7 +257,7 @@ fn an_abort_ends_all_waits() {
 fn an_error_that_several_ranks_found_is_told_by_the_first_of_them() {
     for panics in [false, true] {
         let result = spmd(4, |world| -> Result<(), Box<dyn std::error::Error>> {
-            // Rank 1 comes last, and knows by then that another failed; rank 0 has an error of its own.
+            // Rank 1 is last, and knows by then that another failed; rank 0 has an error of its own.
             let message = match world.rank() {
                 0 => format!("told of {}", world.comm().barrier().unwrap_err()),
                 1 => {

@@ -1,4 +1,4 @@
-//! Programs that are not checked: ranks on MPI that wait for what can never come say so and end, within the time that is set.
+//! Unchecked programs: ranks on MPI that wait for messages that can never arrive print an error and end, within the time that is set.
 
 use polyshard_testing::example_path;
 use polyshard_testing::start::{Ended, Start, run_with};
@@ -11,7 +11,7 @@ fn run(way: &str) -> Ended {
     run_with(&soon, Start::Mpi(4), &example_path!("comm_checked"), &[way, "unchecked"], LIMIT)
 }
 
-/// Checks that all ranks end soon, with a code that is not 0, and that `message` is said once.
+/// Checks that all ranks end soon, with a non-zero exit code, and that `message` is printed once.
 #[track_caller]
 fn check(way: &str, message: &str) {
     let ended = run(way);
@@ -37,7 +37,7 @@ fn a_rank_that_leaves_its_process_ends_those_that_wait_for_it() {
     let message =
         "rank 0 waits to receive 16 bytes from rank 3; ranks 1 and 2 wait in barrier; rank 3 has called `exit`";
     check("exit of 3 from a message", message);
-    // Those that have come to the end are told at once.
+    // Ranks that have reached the end get the error immediately.
     check("exit of 2 at the end", "ranks 0, 1 and 3 have ended; rank 2 has called `exit`");
 }
 

@@ -1,4 +1,4 @@
-//! Pieces that are longer than what ranks pack at a time come whole: between arrays, to tiles and from them.
+//! Pieces that are longer than the packing buffers arrive complete: between arrays, to tiles and from them.
 
 use polyshard_runtime::layout::{Mesh, Neighbours, Placement, Reach, Sharding};
 use polyshard_runtime::leaf::{nest, pointwise};
@@ -10,7 +10,7 @@ fn element(at: &[usize]) -> f64 {
     (at[0] * SHAPE[1] + at[1]) as f64
 }
 
-/// Of 3 ranks, each hands some 1.5 MB to each other, which lie apart in its rows, or in the columns of the other.
+/// Each of 3 ranks sends some 1.5 MB to each other one, scattered in its own rows or in the other's columns.
 #[test]
 fn what_lies_apart_comes_in_several_messages() {
     let mesh = Mesh::new([("x", 3)]);
@@ -34,7 +34,7 @@ fn what_lies_apart_comes_in_several_messages() {
         let own = columns_of(grid.coords());
         let mut tile = Tile::new("A", own.len())?;
         tile.exchange(&grid, &anywhere, &by_rows, columns_of)?;
-        // What the tile has goes to the block of the columns, and from there to the output's tile.
+        // The tile's data is sent to the block of the columns, and from there to the output's tile.
         let (counts, first) = (own.shape(), [own.range(0).start, own.range(1).start]);
         let (counts, steps): (_, [&[i64]; 2]) = (&counts[..], [&[1, 0], &[0, 1]]);
         let copy = pointwise(|[element]: [f64; 1]| element);

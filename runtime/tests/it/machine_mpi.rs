@@ -1,4 +1,4 @@
-//! Machines that are found on threads and under `mpirun`.
+//! Machines that are detected on threads and under `mpirun`.
 
 use polyshard_testing::example_path;
 use polyshard_testing::start::{Start, run};

@@ -1,4 +1,4 @@
-//! Communicators, machines that are found, and long pieces.
+//! Communicators, detected machines, and long pieces.
 
 mod comm_checked;
 mod comm_emulated;

@@ -1,6 +1,6 @@
-//! The laws of communicators and of machines that are found, and how programs end, on nodes that share no memory.
+//! The laws of communicators and of detected machines, and how programs end, on nodes that share no memory.
 //!
-//! `scripts/nodes` makes the nodes, which not every machine allows; so these are ignored unless they are asked for:
+//! `scripts/nodes` makes the nodes, which not every machine allows; so these tests are ignored by default:
 //!
 //! ```text
 //! cargo test -p polyshard-runtime --test it nodes -- --ignored
@@ -72,10 +72,10 @@ fn machines_are_found_where_nodes_make_levels_and_refused_elsewhere() {
     }
 }
 
-/// Checks that a program of four ranks ends soon on two nodes, and returns how often it says `message`.
+/// Checks that a program of four ranks ends soon on two nodes, and returns how often it prints `message`.
 #[track_caller]
 fn check_ended(program: &str, way: &str, message: &str) -> usize {
-    // Ranks that wait ask after a second where the others are.
+    // Waiting ranks ask for the others' state after a second.
     let soon = ["POLYSHARD_WAIT_SECONDS=1"];
     let ended = run_with(&soon, Start::Nodes(TWO), &example_path!(program), &[way], LIMIT);
     assert!(!ended.success, "`{program} {way}` ended with code 0:\n{}", ended.stderr);
@@ -97,7 +97,7 @@ fn a_failure_on_one_node_ends_the_ranks_of_all() {
     for (way, message) in failures {
         assert_eq!(check_ended("comm_failures", way, message), 1, "`{way}` is said once");
     }
-    // What all ranks know, one of each node may say before the end of the other has come so far.
+    // A message of all ranks may be printed once on each node, before one learns that the other has ended.
     check_ended("comm_failures", "error on all ranks", "the moon is full\n");
 }
 

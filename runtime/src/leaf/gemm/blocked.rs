@@ -1,8 +1,9 @@
 //! Products with AVX2 and fused multiply-add, blocked for the caches.
 //!
 //! As in GotoBLAS: some rows of `b` are packed for the third-level cache and a block of `a` for half of the second-level cache, then 6 rows
-//! and 2 vectors of `c` at a time are summed up in registers. Each element is the sum of [`Floats::TERMS`] terms at a time, from the first one to the
-//! last, whatever the rows and columns of the product and of the block: what is beyond the last of them is packed as zeros and not written.
+//! and 2 vectors of `c` at a time are summed up in registers. Each element is summed up in blocks of [`Floats::TERMS`] terms, from the
+//! first one to the last, whatever the rows and columns of the product and of the block: rows and columns beyond the last are packed as
+//! zeros and not written.
 
 use super::super::panel::{MatrixProduct, Panel, PanelMut};
 use super::super::scratch::Scratch;
@@ -16,16 +17,16 @@ use std::array;
 /// Rows of `c` in registers: with 2 vectors of `b` and an element of `a`, they take 15 of 16.
 const ROWS: usize = 6;
 
-/// Columns of `b` that are packed at one time.
+/// Columns of `b` that are packed together.
 const COLUMNS: usize = 2048;
 
-/// Bytes of a line of caches.
+/// Bytes of a cache line.
 const LINE: usize = 64;
 
 /// An element type, and its vectors.
 pub(super) trait Floats: Pod + Default {
     type Vector: Pod;
-    /// The most terms of a block.
+    /// The maximum number of terms of a block.
     const TERMS: usize;
 
     fn splat(simd: V3, value: Self) -> Self::Vector;
@@ -60,10 +61,10 @@ macro_rules! floats {
 floats!(f64, f64x4, 4, 256, splat_f64x4, mul_add_f64x4);
 floats!(f32, f32x8, 8, 384, splat_f32x8, mul_add_f32x8);
 
-/// Computes the product; `c` is overwritten with the same bits as if it was added to 0.
+/// Computes the product; `c` is overwritten with the same bits as if the product was added to 0.
 ///
 /// # Panics
-/// If the processor has no AVX2 and FMA, or a panel leaves its data: a bug in polyshard.
+/// If the processor has no AVX2 and FMA, or a panel exceeds its data: a bug in polyshard.
 pub(super) fn multiply<T: Floats>(product: MatrixProduct<'_, T>) {
     let product = if row_major(product.c.strides) { product } else { product.turned() };
     let simd = V3::try_new().expect("blocked products are for processors with AVX2 and FMA");
@@ -78,13 +79,13 @@ struct Blocked<'a, T> {
 impl<T: Floats> NullaryFnOnce for Blocked<'_, T> {
     type Output = ();
 
-    // All that it calls is inlined, closures only where they are small: what is not would be compiled without vectors.
+    // All functions that it calls are inlined, closures only if they are small: others would be compiled without vectors.
     #[inline(always)]
     fn call(self) {
         let Self { simd, product: MatrixProduct { sizes: [m, n, k], alpha, a, b, mut c, adds } } = self;
         let wide = 2 * size_of::<T::Vector>() / size_of::<T>();
         let cached = CACHE_INFO[1].cache_bytes / 2 / (T::TERMS * size_of::<T>()) / ROWS * ROWS;
-        // Blocks of about as many rows each.
+        // Blocks of about equally many rows.
         let rows = m.div_ceil(m.div_ceil(cached.max(ROWS))).next_multiple_of(ROWS);
         let terms = T::TERMS.min(k);
         let packed = (rows + COLUMNS.min(n).next_multiple_of(wide)) * terms;
@@ -118,7 +119,7 @@ impl<T: Floats> NullaryFnOnce for Blocked<'_, T> {
     }
 }
 
-/// Adds the product of packed rows and columns to `c`, of which there may be fewer.
+/// Adds the product of packed rows and columns to `c`, which may have fewer of them.
 #[inline(always)]
 fn tile<T: Floats>(
     simd: V3,
@@ -158,7 +159,7 @@ fn tile<T: Floats>(
     }
 }
 
-/// Adds to fewer rows and columns, or to elements that lie apart.
+/// Adds to fewer rows and columns, or to elements that are not contiguous.
 #[inline(never)]
 fn at_the_end<T: Floats>(
     simd: V3,
@@ -185,7 +186,7 @@ fn at_the_end<T: Floats>(
     }
 }
 
-/// Packs `R` rows after `R` rows, term by term, zeros in the place of those that there are none of; transposes `LINES` rows at a time.
+/// Packs `R` rows after `R` rows, term by term, with zeros for missing rows; transposes `LINES` rows at a time.
 #[inline(always)]
 fn pack<T: Floats, const R: usize, const LINES: usize>(from: Panel<'_, T>, rows: usize, terms: usize, into: &mut [T]) {
     let [down, along] = from.strides;
@@ -197,7 +198,7 @@ fn pack<T: Floats, const R: usize, const LINES: usize>(from: Panel<'_, T>, rows:
                 into.copy_from_slice(&from.data[from.at(0, term)..][..R]);
             }
         } else if here == R && along == 1 {
-            // More lines than these may be in the same places of the first-level cache.
+            // More lines than these may map to the same sets of the first-level cache.
             for first in (0..R).step_by(LINES) {
                 let rows: [&[T]; LINES] = array::from_fn(|row| &from.data[from.at(first + row, 0)..][..terms]);
                 transpose(rows, into, first);
@@ -210,7 +211,7 @@ fn pack<T: Floats, const R: usize, const LINES: usize>(from: Panel<'_, T>, rows:
     }
 }
 
-/// Writes rows beside one another, from element `first` of each term on.
+/// Interleaves rows, starting at element `first` of each term.
 #[inline(always)]
 fn transpose<T: Floats, const R: usize, const LINES: usize>(rows: [&[T]; LINES], into: &mut [[T; R]], first: usize) {
     const TERMS: usize = 8;

@@ -1,14 +1,14 @@
-//! Which vectors products of floats are computed with: the same on all ranks, so that all have the same bits.
+//! The vector instructions of float products: the same on all ranks, so that all have the same bits.
 
 use crate::comm::{Communicator, exchange_words};
 use crate::{LaunchError, Result};
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// The vectors that products of matrices of floats are computed with.
+/// The vector instructions with which matrix products of floats are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Vectors {
-    /// Those of `gemm`, whichever the processor has: NEON, or none on x86.
+    /// Those that `gemm` chooses for the processor: NEON, or none on x86.
     Native = 1,
     /// AVX2 with fused multiply-add.
     Avx2 = 2,
@@ -20,8 +20,8 @@ pub enum Vectors {
 static IN_USE: AtomicU8 = AtomicU8::new(0);
 
 impl Vectors {
-    /// Returns those that products are computed with in this process: in [`spmd`](crate::spmd()) those that all ranks have, outside of it
-    /// those of the processor. With `POLYSHARD_AVX512=0` in the environment of a rank, none uses AVX-512.
+    /// Returns those that this process computes products with: in [`spmd`](crate::spmd()) those that all ranks have, outside of it those of
+    /// the processor. With `POLYSHARD_AVX512=0` in the environment of a rank, no rank uses AVX-512.
     ///
     /// ```
     /// use polyshard::runtime::leaf::Vectors;
@@ -41,7 +41,7 @@ impl Vectors {
         }
     }
 
-    /// Decides which ones the ranks of a group use, the best that each of them has; collective where ranks are processes.
+    /// Decides which ones the ranks of a group use, the best that all of them have; collective if ranks are processes.
     ///
     /// # Errors
     /// [`LaunchError::Avx512`], or another rank failed.
@@ -65,7 +65,7 @@ impl Vectors {
             .unwrap_or(Self::Native)
     }
 
-    /// Those of the processor that the environment allows, `POLYSHARD_AVX512`.
+    /// Those of the processor that the environment variable `POLYSHARD_AVX512` allows.
     fn of_environment() -> Result<Self> {
         let asked = std::env::var_os("POLYSHARD_AVX512").map(|value| value.to_string_lossy().into_owned());
         Self::allowed(Self::of_processor(), asked)

@@ -83,7 +83,7 @@ fn a_leaf_is_registered_once_per_element_type() {
         said(register("once", &computes::<f32>(PRODUCT), |c: ArrayViewMutD<'_, f32>, ab: [_; 2]| product(c, ab))),
         twice
     );
-    // Functions of one signature are of one type as pointers, which does not say which is which.
+    // Functions with the same signature have the same type as pointers, which does not identify them.
     let pointer: fn(ArrayViewMutD<'_, i64>, [ArrayViewD<'_, i64>; 2]) = product::<i64>;
     register("once", &computes::<i64>(PRODUCT), pointer).unwrap();
     assert_eq!(said(register("once", &computes::<i64>(PRODUCT), pointer)), twice.replace("f32", "i64"));

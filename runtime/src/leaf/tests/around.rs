@@ -1,5 +1,5 @@
-//! Operands of a nest that are in two places: a box of the index space is read elsewhere; and those with a value outside of
-//! their array.
+//! Operands of a nest that are in two places, where a box of the index space is read elsewhere; and those with a value outside of their
+//! array.
 
 use crate::leaf::{nest, pointwise};
 use crate::region::row_major;
@@ -7,12 +7,12 @@ use crate::{ReduceOp, StridedMut, View};
 use proptest::prelude::*;
 use std::ops::Range;
 
-/// What nobody may read.
+/// An element that must not be read.
 const UNREAD: i64 = i64::MIN / 4;
 
 /// How far outside of the array an index may be.
 const FAR: usize = 6;
-/// What is read there.
+/// The value there.
 const VALUE: i64 = 1000;
 
 /// An array of two dimensions, the box of it that is elsewhere, the counts of three loops, and how these move the index:
@@ -21,11 +21,11 @@ const VALUE: i64 = 1000;
 struct Case {
     shape: [usize; 2],
     interior: [Range<i64>; 2],
-    /// How much larger than the interior the array is that holds it, at each end.
+    /// How much larger than the interior its array is, at each end.
     margin: usize,
     counts: [usize; 3],
     steps: [[i64; 3]; 2],
-    /// How far the indices are from those that are all inside.
+    /// The distance of the indices from those that are all inside.
     shift: [i64; 2],
     order: Vec<usize>,
 }
@@ -44,7 +44,7 @@ fn cases() -> impl Strategy<Value = Case> {
                 a.min(b)..a.max(b)
             };
             let interior = [cut(rows, cuts[0], cuts[1]), cut(columns, cuts[2], cuts[3])];
-            // As long as the loops may be without leaving the array: each gets a share of both dimensions.
+            // The loops are as long as the array allows: each gets a share of both dimensions.
             let count = |l: usize| {
                 let longest = |dim: usize| match steps[dim][l].unsigned_abs() as usize {
                     0 => usize::MAX,
@@ -92,7 +92,7 @@ proptest! {
             }
         }
         let strides = vec![columns as i64, 1];
-        // From the first index, if it is not shifted, no loop leaves the array.
+        // Starting at the first index, if it is not shifted, no loop exceeds the array.
         let base = [0, 1].map(|dim| {
             (0..3).map(|l| (-steps[dim][l]).max(0) * (counts[l] as i64 - 1)).sum::<i64>() + shift[dim]
         });

@@ -1,4 +1,4 @@
-//! Expressions evaluated by rows against their values at each point, to the last bit.
+//! Expressions evaluated by rows, compared with their values at each point, to the last bit.
 
 use crate::leaf::{Comparison, Expression, Function, nest};
 use crate::{Element, ReduceOp, Strided, StridedMut, ViewMut};
@@ -9,7 +9,7 @@ type Boxed = Box<Expression<f64>>;
 
 const OPERANDS: usize = 5;
 
-/// Expressions, with many sums and scaled terms: those are evaluated together.
+/// Expressions with many sums and scaled terms, which are evaluated together.
 fn expressions() -> impl Strategy<Value = Expression<f64>> {
     let constant = prop_oneof![Just(0.0), Just(-0.0), Just(2.0), Just(-0.5), Just(3.0)].prop_map(Const);
     let leaf = prop_oneof![4 => (0..OPERANDS).prop_map(Operand), 1 => constant];

@@ -1,4 +1,4 @@
-//! Operands where they lie in shards, against the same operands as tiles: sums have the same bits.
+//! Operands in place in shards, compared with the same operands as tiles: sums have the same bits.
 
 use super::{Layout, layouts, place, points};
 use crate::leaf::{BlockDepth, Factor, LeafLoopId, OperandId, Product, ProductId, Products, Role};
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 const LOOPS: usize = 4;
 
-/// An operand with a dimension for each loop that indexes it, the last one with stride 1, in a shard that has more along some.
+/// An operand with a dimension for each loop that indexes it, the last one with stride 1, in a shard that is larger along some.
 struct Operand<T> {
     tile: Vec<T>,
     shard: Vec<T>,
@@ -69,7 +69,7 @@ fn bits<T: Element>(values: &[T]) -> &[u8] {
     bytemuck::cast_slice(values)
 }
 
-/// A contraction of random loops with their roles, and how its operands lie.
+/// A contraction of random loops with their roles, and the layouts of its operands.
 #[derive(Clone, Debug)]
 struct Case {
     counts: Vec<usize>,
@@ -99,7 +99,7 @@ impl Case {
         ]
     }
 
-    /// What `run` adds up is the same bits of operands that are in tiles, and of those that are where they lie.
+    /// The sums of `run` have the same bits for operands in tiles and for operands in place.
     fn same_bits<T: Element>(
         &self,
         mut run: impl FnMut(&[Strided<'_, T>], StridedMut<'_, T>),

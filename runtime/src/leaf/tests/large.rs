@@ -49,7 +49,7 @@ fn product_is_its_sums<T: Element>([m, n, k]: [usize; 3]) {
             contract(&counts, &roles, three, a(), b(), StridedMut::new(&mut added, c_offset, vec![row, column, 0]));
             assert!(added == matrix::<T>([m, n], c_layout, |i| (1 + 3 * sum) * of_row(i), of_column), "{what}, added");
 
-            // What was never written is not read. Such tiles are dense.
+            // Memory that was never written is not read. Such tiles are dense.
             if c_offset == 0 {
                 let mut written = vec![T::ONE.divide(T::ZERO); m * n];
                 let c = ViewMut::new(&mut written, vec![0, 0], vec![row, column]).unset(T::ZERO);
@@ -69,7 +69,7 @@ fn products_are_their_sums_whatever_their_size() {
     product_is_its_sums::<f32>([8, 520, 512]);
 }
 
-/// The product of the first rows and columns of two matrices, of thirds: each order of summation is rounded in its own way.
+/// The product of the first rows and columns of two matrices, of thirds: each order of summation is rounded differently.
 fn of_the_first<T: Element>([m, n]: [usize; 2], terms: usize, [a, b]: [[i64; 2]; 2]) -> Vec<T> {
     let value = |i: usize| T::from((i * 7919 % 1009) as i64).expect("a number").divide(T::from(3).expect("3"));
     let len = |[outer, inner]: [usize; 2], strides: [i64; 2]| {
@@ -91,7 +91,7 @@ fn of_the_first<T: Element>([m, n]: [usize; 2], terms: usize, [a, b]: [[i64; 2];
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Products that are said to take their terms in one order have the same bits, however many rows and columns they have.
+    /// Products that are reported to take their terms in the same order have the same bits, however many rows and columns they have.
     #[test]
     fn sums_that_are_alike_have_the_same_bits(
         small in prop::array::uniform2(prop_oneof![1usize..6, 6usize..70]),
@@ -101,7 +101,7 @@ proptest! {
     ) {
         let sizes = [0, 1].map(|of| small[of].max(large[of]));
         prop_assume!(gemm::sums_alike([small, sizes], terms));
-        // Rows and columns are as far apart in both, and one crate multiplies both.
+        // The strides of rows and columns are the same in both, and one crate multiplies both.
         let strides = [if turned[0] { [1, 600] } else { [600, 1] }, if turned[1] { [1, 600] } else { [600, 1] }];
         let [packs, as_well] = [small, sizes]
             .map(|[m, n]| gemm::prefers_blocks([m, n, terms], strides[0], strides[1], [n as i64, 1]));
@@ -115,7 +115,7 @@ proptest! {
     }
 }
 
-/// The blocked product of the first rows and columns of two matrices of thirds of both signs, in these layouts, added to what is there.
+/// The blocked product of the first rows and columns of two matrices of thirds of both signs, in these layouts, added to the held values.
 fn in_blocks<T: Element>([m, n, k]: [usize; 3], all: [usize; 2], by: [(i64, [i64; 2]); 2], held: Option<T>) -> Vec<T> {
     let value = |i: usize| T::from((i * 7919 % 1009) as i64 - 500).expect("a number").divide(T::from(3).expect("3"));
     let [first, second] = [all[0] * k, k * all[1]].map(|len| (0..len).map(value).collect::<Vec<T>>());
@@ -153,7 +153,7 @@ fn blocked_products_are_alike<T: Element>(
         prop_assert!((found - sum).abs() <= rounding * (k + 2) as f64 * size, "{i}, {j}: {found} and not {sum}");
     }
     let bits = |rows: &[T]| bytemuck::cast_slice::<T, u8>(rows).to_vec();
-    // What was there is not read.
+    // The held values are not read.
     prop_assert_eq!(bits(&whole), bits(&in_blocks([m, n, k], all, by, None)));
     let part = in_blocks([few[0], few[1], k], all, by, None);
     for row in 0..few[0] {
@@ -165,7 +165,7 @@ fn blocked_products_are_alike<T: Element>(
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
-    /// Each element of a blocked product is the sum of its terms, and has the same bits whatever the rows and columns beside it.
+    /// Each element of a blocked product is the sum of its terms, and has the same bits for any other rows and columns.
     #[test]
     fn blocked_products_are_their_sums_with_the_same_bits(
         few in prop::array::uniform2(1usize..30),
@@ -185,7 +185,7 @@ fn blocks_are_put_together() {
     if Vectors::in_use() == Vectors::Native {
         return;
     }
-    // More columns than are packed at one time, more rows than in a block, and columns of the result that lie apart.
+    // More columns than are packed together, more rows than in a block, and columns of the result that are not contiguous.
     let [m, n, k] = [1030, 2060, 300];
     let (rows, columns) = (|i: i64| i % 5 - 2, |j: i64| j % 3 + 1);
     let [a, b] = [(0, [k as i64, 1]), (0, [1, k as i64])];

@@ -7,7 +7,7 @@ use crate::leaf::{Expression, nest, pointwise};
 use crate::view::Strides;
 use crate::{Element, ReduceOp, Strided, StridedMut};
 
-/// The loops with these counts, of which each operand, the output first, has strides.
+/// The order of loops with these counts, where each operand, the output first, has strides.
 fn order(counts: &[usize], strides: &[&[i64]]) -> Order {
     let strides: Vec<Strides> = strides.iter().map(|strides| (*strides).into()).collect();
     Order::new::<f64>(Loop::all(counts, &strides), strides.len(), strides.len())
@@ -30,7 +30,7 @@ fn the_loop_that_touches_the_least_memory_is_innermost() {
     assert!(transpose.apart());
 }
 
-/// The sum of a row as the documentation of `nest` says it.
+/// The sum of a row as documented for `nest`.
 fn in_lanes(values: &[f32]) -> f32 {
     if values.len() < 32 {
         return values[1..].iter().fold(values[0], |sum, value| sum + value);
@@ -48,7 +48,7 @@ fn in_lanes(values: &[f32]) -> f32 {
 
 #[test]
 fn columns_are_summed_from_the_first_row_to_the_last() {
-    // Rows in one piece of the output and in several, and more of them than are taken at a time.
+    // Rows in one piece of the output and in several, and more of them than are taken together.
     for (rows, columns) in [(40usize, 100usize), (17, 4096), (33, 5000)] {
         let values: Vec<f32> = (0..rows * columns).map(|i| (i * 7919 % 1009) as f32 / 3.0).collect();
         let mut expected = vec![0.5f32; columns];

@@ -1,4 +1,4 @@
-//! Sequences of products against the loops that they stand for.
+//! Sequences of products compared with the loops that they denote.
 
 use super::{at, filled, points};
 use crate::leaf::{BlockDepth, Factor, LeafLoopId, OperandId, Product, ProductId, Products, Role};
@@ -13,7 +13,7 @@ struct Case {
     counts: Vec<usize>,
     operands: Vec<[bool; LOOPS]>,
     target: [bool; LOOPS],
-    /// The pair that is multiplied next, modulo how many are left.
+    /// The pair that is multiplied next, modulo the number left.
     order: Vec<[usize; 2]>,
     blocks: Vec<(LeafLoopId, usize)>,
 }
@@ -112,7 +112,7 @@ fn products_are_their_loops<T: Element>(case: &Case) {
 }
 
 proptest! {
-    /// In every order of the products and with any loops in blocks, the sum is the one that is meant; integers wrap.
+    /// In every order of the products and with any loops in blocks, the sum is the expected one; integers wrap.
     #[test]
     fn sequences_of_products_are_their_loops(case in cases()) {
         products_are_their_loops::<f64>(&case);

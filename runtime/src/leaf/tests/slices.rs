@@ -1,4 +1,4 @@
-//! Leaves that are cut into slices, against the same leaves at once: each element has the same bits.
+//! Leaves that are cut into slices, compared with the same leaves as a whole: each element has the same bits.
 
 use super::{Layout, layouts, place};
 use crate::leaf::{LeafBox, Role, Slices, SlicesOf, contract, nest, pointwise};
@@ -7,14 +7,14 @@ use proptest::prelude::*;
 
 const LOOPS: usize = 4;
 
-/// Loops with their roles, of which one is long and cut.
+/// Loops with their roles, one of which is long and cut.
 #[derive(Clone, Debug)]
 struct Case {
     counts: Vec<usize>,
     roles: Vec<Role>,
     along: usize,
     by: [Layout; 3],
-    /// Whether something is on its way when the next slice begins.
+    /// Whether transfers are in flight when the next slice begins.
     coming: Vec<bool>,
     is_negative: bool,
 }
@@ -47,7 +47,7 @@ fn filled<T: Element>(len: usize, seed: usize) -> Vec<T> {
 }
 
 impl Case {
-    /// The elements of the output after `run`, which is given the counts, how far each operand has moved, and what to write.
+    /// The elements of the output after `run`, which gets the counts, the offset of each operand, and the target.
     fn bits<T: Element>(
         &self,
         of: Option<SlicesOf>,
@@ -118,7 +118,7 @@ proptest! {
     }
 }
 
-/// Sums of -0 alone are 0 or -0, whichever they are, in slices as in the whole.
+/// Sums of -0 alone are 0 or -0, and the same in slices as in the whole.
 #[test]
 fn slices_of_products_with_a_vector_have_the_zeros_of_the_whole() -> Result<(), TestCaseError> {
     let by = || Layout { order: (0..LOOPS).collect(), gaps: vec![0; LOOPS], backwards: vec![false; LOOPS] };
@@ -142,7 +142,7 @@ fn slices_of_products_with_a_vector_have_the_zeros_of_the_whole() -> Result<(), 
     Ok(())
 }
 
-/// What is left is never thinner than a slice may be.
+/// The last slice is never thinner than a slice may be.
 #[test]
 fn no_slice_is_thinner_than_the_least() {
     for of in [SlicesOf::Panels, SlicesOf::Sums, SlicesOf::Values, SlicesOf::Batch] {

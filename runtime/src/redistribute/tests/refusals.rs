@@ -1,4 +1,4 @@
-//! What cannot be redistributed, and what becomes of the other ranks when one fails.
+//! Redistributions that are refused, and how the other ranks end when one fails.
 
 use super::*;
 use crate::Segment;
@@ -11,7 +11,7 @@ fn by(mesh: &Mesh, shape: &[usize], dim: usize) -> Sharding {
     Sharding::new(mesh, shape, &[Placement::block(dim, AxisExpr::Axis(axis))]).expect("a sharding")
 }
 
-/// What both of two ranks are told.
+/// The error on both of two ranks.
 fn said<R>(f: impl Fn(&World, &Mesh) -> Result<R> + Sync) -> String {
     let told = spmd(2, |world| {
         let mesh = Mesh::new([("x", 2)]);
@@ -104,7 +104,7 @@ fn ranks_that_mean_different_redistributions_are_told() {
     );
 }
 
-/// Memory in which one rank finds nothing, just when the others write into its tile.
+/// Memory in which one rank finds nothing, at the moment when the others write into its tile.
 struct Failing(Rc<dyn SharedMemory>);
 
 impl SharedMemory for Failing {

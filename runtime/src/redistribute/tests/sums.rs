@@ -4,7 +4,7 @@ use super::*;
 use crate::Error;
 use crate::sample::pick;
 
-/// The sharding with partial sums along axes of `free` that `seed` picks, where nothing else uses them.
+/// The sharding with partial sums along axes of `free` that `seed` picks, unless they are used otherwise.
 fn opened(sharding: &Sharding, seed: u64, free: impl Fn(usize) -> bool) -> Sharding {
     let used = |axis: usize| sharding.places(axis) || sharding.pins().iter().any(|pin| pin.0 == axis);
     let mesh = sharding.mesh();
@@ -29,7 +29,7 @@ fn value<T: Element>(index: &[usize], times: u32) -> T {
     T::from(value).expect("every element type holds it")
 }
 
-/// Each rank's own term of `sharding`, which is as many times the function of the index as the term's number says.
+/// Each rank's own term of `sharding`: the function of the index times the term's number.
 fn opened_array<T: Element>(world: &World, sharding: &Sharding) -> Result<DistArray<T>> {
     let times = term(sharding, &sharding.mesh().coordinates(world.rank()));
     let filled = DistArray::from_fn(world, &sharding.closed(), |index| value::<T>(index, times))?;
@@ -38,7 +38,7 @@ fn opened_array<T: Element>(world: &World, sharding: &Sharding) -> Result<DistAr
     Ok(array)
 }
 
-/// Every way that it can go.
+/// Every route that is possible.
 fn check<T: Element>(world: &World, source: &Sharding, target: &Sharding, transport: Transport) -> Result<()> {
     let mut ways = ways::<T>(source, target).into_iter();
     ways.try_for_each(|way| check_way::<T>(world, [source, target], &way, transport))
@@ -53,7 +53,7 @@ fn check_way<T: Element>(
     let there = Redistribution::by(world, source, None, target, way)?.with_transport(transport);
     let a = opened_array::<T>(world, source)?;
     let before = a.block().to_vec();
-    // The sum of the terms that the target closes; those that it keeps open stay apart.
+    // The sum of the terms that the target closes; those that it keeps open stay separate.
     let closing = terms(source) / terms(target);
     let kept = |coordinates: &[usize]| -> u32 {
         let all = (0..source.mesh().size()).map(|rank| source.mesh().coordinates(rank));
@@ -84,7 +84,7 @@ fn check_way<T: Element>(
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(160))]
 
-    /// Wherever the target puts the sums, they are those of all terms, and what stays open stays apart.
+    /// Wherever the target puts the sums, they are those of all terms, and open sums stay separate.
     #[test]
     fn sums_are_closed_on_the_way([source, target] in sharding_pairs(), seed in any::<u64>(), kind in 0u8..4) {
         let source = opened(&source, seed, |_| true);
@@ -103,7 +103,7 @@ proptest! {
     }
 }
 
-/// One of four ranks, all of them, or each a quarter: what a reduction has to move, and no more.
+/// To one of four ranks, to all of them, or a quarter to each: a reduction's volume, and no more.
 #[test]
 fn sums_move_what_a_reduction_has_to_move() {
     let mesh = Mesh::new([("z", 4)]);
@@ -120,7 +120,7 @@ fn sums_move_what_a_reduction_has_to_move() {
             let a = opened_array::<f64>(world, &open)?;
             let before = world.bytes_received();
             let b = a.redistribute(world, &target)?;
-            // Each rank sums up a quarter of the elements, of which it gets the others' terms.
+            // Each rank adds up a quarter of the elements, and receives the others' terms of it.
             assert_eq!(world.bytes_received() - before, (bytes * 3 / 4 + gathered[world.rank()]) as u64, "{target}");
             assert_eq!(
                 b.block(),

@@ -1,9 +1,9 @@
-//! Tiles of regions in blocks, as loops have them that are distributed block-cyclically.
+//! Tiles of regions in blocks, as block-cyclic loops have them.
 
 use super::*;
 use crate::sample::blocks;
 
-/// What the rank at `coordinates` owns of an array whose rows are block-cyclic.
+/// The elements that the rank at `coordinates` owns of an array whose rows are block-cyclic.
 fn own(coordinates: &[usize], shape: &[usize], block: usize, ranks: usize) -> Region {
     let start = (coordinates[0] * block) as i64;
     let rest = shape[1..].iter().map(|&extent| 0..extent as i64);
@@ -21,7 +21,7 @@ fn cyclic(ranks: usize, rows: usize, block: usize) -> Sharding {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Whoever owns what, each rank gets its blocks and nothing else.
+    /// Whichever ranks own the elements, each rank gets its blocks and nothing else.
     #[test]
     fn an_exchange_brings_all_blocks_of_a_rank(sharding in shardings(), seed in any::<u64>()) {
         on_ranks(sharding.mesh().size(), |world| {
@@ -58,7 +58,7 @@ proptest! {
         });
     }
 
-    /// Every owner ends with all that was written to its elements, and what lies between blocks stays.
+    /// Every owner ends with all terms written to its elements, and elements between blocks are unchanged.
     #[test]
     fn a_write_back_combines_all_blocks(sharding in shardings(), seed in any::<u64>()) {
         on_ranks(sharding.mesh().size(), |world| {
@@ -74,7 +74,7 @@ proptest! {
         });
     }
 
-    /// What a rank owns of a block-cyclic array is copied, broadcast, handed on and combined as one tile.
+    /// A rank's part of a block-cyclic array is copied, broadcast, passed on and combined as one tile.
     #[test]
     fn blocks_of_a_rank_travel_as_one_tile(ranks in 1_usize..5, rows in 0_usize..20, block in 1_usize..5) {
         let sharding = cyclic(ranks, rows, block);

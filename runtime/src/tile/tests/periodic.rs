@@ -1,9 +1,9 @@
-//! Tiles of regions that go round the end of their array.
+//! Tiles of regions that wrap around the end of their array.
 
 use super::*;
 use crate::sample::around;
 
-/// The elements that a periodic region has, one after the other.
+/// The elements of a periodic region, one after the other.
 fn expected_around(region: &Region) -> Vec<i32> {
     let element = |index: Vec<usize>| {
         let inside = index.iter().enumerate().map(|(dim, &i)| match region.period(dim) {
@@ -22,8 +22,8 @@ pub(super) fn check_around(tile: &Tile<i32>, source: &DistArray<i32>, region: &R
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// However often a region goes round, whoever owns what, each element of it is at each of its places, and is
-    /// received once.
+    /// However often a region wraps around, and whichever ranks own the elements, each element is at all of its places,
+    /// and is received once.
     #[test]
     fn an_exchange_brings_what_lies_round_the_end(sharding in shardings(), seed in any::<u64>()) {
         on_ranks(sharding.mesh().size(), |world| {
@@ -46,7 +46,7 @@ proptest! {
         });
     }
 
-    /// Members of a group gather all parts of a region that goes round.
+    /// Members of a group gather all parts of a region that wraps around.
     #[test]
     fn an_all_gather_brings_what_lies_round_the_end(sharding in shardings(), seed in any::<u64>()) {
         on_ranks(sharding.mesh().size(), |world| {

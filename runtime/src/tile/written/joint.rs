@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 /// Indices, or steps, by dimension.
 type ByDim = SmallVec<[i64; 4]>;
 
-/// The dimensions of an index that share variables with others of them.
+/// The dimensions of an index that share variables with each other.
 #[derive(Clone, Debug)]
 pub(super) struct Joint {
     /// Their numbers, ascending.
@@ -26,20 +26,20 @@ struct Variable {
 
 /// The indices along the last dimension that are written.
 pub(super) enum Row {
-    /// These.
+    /// A sum of progressions.
     Progressions(Progressions),
-    /// Those with which the variables reach the rest.
+    /// The indices at which some values of the variables reach the rest.
     Solutions(Rest),
 }
 
-/// What is left of the index for variables that are not known.
+/// The part of the index that remains for the unknown variables.
 pub(super) struct Rest {
     rest: ByDim,
     variables: SmallVec<[Variable; 4]>,
 }
 
 impl Joint {
-    /// The dimensions that share variables, if some do.
+    /// The dimensions that share variables; `None` if no dimension does.
     pub(super) fn new(base: &[i64], steps: &[&[i64]], counts: &[usize]) -> Option<Self> {
         let moves = |dim: usize, l: usize| steps[dim][l] != 0;
         let is_shared = |l: usize| (0..steps.len()).filter(|&dim| moves(dim, l)).count() > 1;
@@ -52,7 +52,8 @@ impl Joint {
         (!dims.is_empty()).then_some(Self { dims, base, variables })
     }
 
-    /// What is written along the last of the dimensions at these indices of the others, if anything is.
+    /// The written indices along the last of the dimensions at these indices of the others; `None` if nothing is
+    /// written.
     pub(super) fn row(&self, outer: impl Iterator<Item = i64>) -> Option<Row> {
         let last = self.dims.len() - 1;
         let mut rest: ByDim = outer.zip(&self.base).map(|(index, base)| index - base).collect();
@@ -93,7 +94,7 @@ impl Rest {
         (0..self.variables.len()).filter(move |&l| self.variables[l].steps[dim] != 0)
     }
 
-    /// Whether a dimension says which value a variable has, perhaps by that of another one.
+    /// Whether a dimension determines the value of a variable, possibly given that of another one.
     fn is_solvable(&self, dim: usize) -> bool {
         let is_unit = |l: usize| self.variables[l].steps[dim].abs() == 1;
         match self.movers(dim).count() {
@@ -103,10 +104,11 @@ impl Rest {
         }
     }
 
-    /// Takes a variable out of all dimensions, so that this one is what it has to be; nothing if it cannot be.
+    /// Eliminates a variable from all dimensions, so that this one has its required index; `None` if that is
+    /// impossible.
     fn solve(&mut self, dim: usize) -> Option<()> {
         let mut movers: SmallVec<[usize; 2]> = self.movers(dim).collect();
-        // The one that is taken out comes last.
+        // The variable to eliminate is last.
         movers.sort_by_key(|&l| std::cmp::Reverse(self.variables[l].steps[dim].abs()));
         let &[ref others @ .., l] = &movers[..] else { return (self.rest[dim] == 0).then_some(()) };
         let Variable { count, steps } = self.variables[l].clone();
@@ -116,7 +118,7 @@ impl Rest {
             [] if self.rest[dim] % step != 0 || !(0..count).contains(&start) => return None,
             [] => {}
             &[other, ..] => {
-                // It is `start + slope * value` by the value of the other, and between 0 and its count.
+                // Its value is `start + slope * value` for a `value` of the other, and at least 0 and below its count.
                 let slope = -self.variables[other].steps[dim] / step;
                 let [low, high] = if slope > 0 { [-start, count - 1 - start] } else { [start - count + 1, start] };
                 let (first, last) = (-(-low).div_euclid(slope.abs()), high.div_euclid(slope.abs()));
@@ -124,7 +126,7 @@ impl Rest {
                 if first > last {
                     return None;
                 }
-                // The other is counted from its first value on.
+                // The other is counted from its first value.
                 self.advance(other, first);
                 start += slope * first;
                 self.variables[other].count = last - first + 1;
@@ -163,7 +165,7 @@ fn is_reached(rest: &[i64], variables: &[Variable]) -> bool {
         let reach = |other: &Variable| other.steps[dim] * (other.count - 1);
         let (least, most) =
             others.iter().map(reach).fold((0, 0), |(low, high), by| (low + by.min(0), high + by.max(0)));
-        // What is left for the others, `rest - step * value`, is within their reach.
+        // The remainder for the others, `rest - step * value`, is within their reach.
         let (low, high) = if step < 0 { (least - rest, most - rest) } else { (rest - most, rest - least) };
         match step.abs() {
             0 if low > 0 || high < 0 => return false,

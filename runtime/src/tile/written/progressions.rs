@@ -7,7 +7,7 @@ use std::ops::Range;
 #[derive(Clone, Debug)]
 pub(super) struct Progressions {
     start: i64,
-    /// Great steps first, all positive; with several values each. Two that make one progression are one.
+    /// In descending order of steps, which are positive; each has several values. Two that form one progression are merged.
     variables: SmallVec<[Progression; 2]>,
 }
 
@@ -15,15 +15,15 @@ pub(super) struct Progressions {
 struct Progression {
     step: i64,
     count: i64,
-    /// The most that the progressions after this one add.
+    /// The maximum sum of the progressions after this one.
     rest: i64,
-    /// Where one follows: the greatest common divisor of both steps, and the inverse of this step in units of it, modulo the
-    /// other's.
+    /// If another progression follows: the greatest common divisor of both steps, and the inverse of this step modulo the other's, in units
+    /// of the divisor.
     inverse: (i64, i64),
 }
 
 impl Progressions {
-    /// The sums of variables with these steps and counts, of which none is 0.
+    /// The sums of variables with these steps and counts; no count is 0.
     pub(super) fn new(start: i64, variables: impl IntoIterator<Item = (i64, i64)>) -> Self {
         let mut start = start;
         let mut found: SmallVec<[(i64, i64); 4]> = SmallVec::new();
@@ -34,7 +34,7 @@ impl Progressions {
             }
         }
         found.sort_unstable();
-        // `a * v + k * a * w` has no gaps in steps of `a` where `w` goes on before `v` ends.
+        // `a * v + k * a * w` has no gaps in steps of `a` if `v` has at least `k` values.
         let mut at = 1;
         while at < found.len() {
             let (step, count) = found[at];
@@ -59,7 +59,7 @@ impl Progressions {
         Self { start, variables }
     }
 
-    /// Returns the numbers if they follow one another.
+    /// Returns the numbers as a range if they are consecutive.
     pub(super) fn as_range(&self) -> Option<Range<i64>> {
         match &self.variables[..] {
             [] => Some(self.start..self.start + 1),
@@ -73,7 +73,7 @@ impl Progressions {
         contains(&self.variables, number - self.start)
     }
 
-    /// Calls `visit` with the numbers within a range, as far as they follow one another, ascending.
+    /// Calls `visit` with each run of consecutive numbers within a range, in ascending order.
     pub(super) fn within(&self, range: Range<i64>, mut visit: impl FnMut(Range<i64>)) {
         let mut from = range.start;
         while let Some(found) = next(&self.variables, from - self.start) {
@@ -91,12 +91,12 @@ fn contains(variables: &[Progression], number: i64) -> bool {
     let Some((&Progression { step, count, rest, inverse: (divisor, unit) }, finer)) = variables.split_first() else {
         return number == 0;
     };
-    // What is left for the others is within their reach.
+    // The remainder for the others is within their reach.
     let (first, last) = (ceil((number - rest).max(0), step), number.div_euclid(step).min(count - 1));
     match finer {
         [] => first <= last && number % step == 0,
         [finer] => {
-            // The others have a multiple of their step, for one value of this variable in `modulus`.
+            // The remainder is a multiple of the finer step for one value of this variable in every `modulus`.
             let modulus = finer.step / divisor;
             let wanted = i128::from(number / divisor) * i128::from(unit) - i128::from(first);
             number % divisor == 0 && i128::from(first) + wanted.rem_euclid(modulus.into()) <= i128::from(last)
@@ -105,7 +105,7 @@ fn contains(variables: &[Progression], number: i64) -> bool {
     }
 }
 
-/// The first of the numbers that do not end by `from`, as far as they follow one another and none is below `from`.
+/// The first run of consecutive numbers that ends after `from`, without the numbers below `from`.
 fn next(variables: &[Progression], from: i64) -> Option<Range<i64>> {
     let from = from.max(0);
     let Some((&Progression { step, count, rest, .. }, finer)) = variables.split_first() else {
@@ -130,7 +130,7 @@ fn ceil(number: i64, step: i64) -> i64 {
     -(-number).div_euclid(step)
 }
 
-/// The greatest common divisor of a step and a finer one, and the inverse of the step modulo the finer one, both in units of it.
+/// The greatest common divisor of a step and a finer one, and the inverse of the step modulo the finer one, in units of the divisor.
 fn inverse(step: i64, finer: i64) -> (i64, i64) {
     // Bézout: `old * step` leaves `rest` modulo `finer` at every step.
     let (mut rest, mut after) = (step, finer);
@@ -150,7 +150,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     proptest! {
-        /// The numbers are those that some values of the variables give, in order, from anywhere on.
+        /// The numbers are those that some values of the variables reach, in order, from any start.
         #[test]
         fn numbers_are_sums(
             start in -5i64..5,
