@@ -27,6 +27,7 @@ use polyshard_program::{Array, ArrayId, ArrayKind, Body, DType, Move, Pattern, P
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
+/// # Errors
 /// Those of [`Plan::between`]; [`PlanError::Type`] only if the array cannot be moved directly either: the meshes or the
 /// shapes differ, or the target opens sums that are complete.
 pub fn redistribution(source: &Sharding, target: &Sharding, dtype: DType) -> Result<Program, PlanError> {

@@ -31,6 +31,7 @@ impl ReductionProgram {
     /// # Ok::<(), polyshard::planner::reduce::ReduceError>(())
     /// ```
     ///
+    /// # Errors
     /// If an axis does not exist or is named twice, an instruction names levels that the reduction lacks, all groups of
     /// a step hold nothing, or ranks of a step hold incompatible amounts.
     pub fn lower(&self, matrix: &ParallelismMatrix, axes: &[usize]) -> Result<Lowered, ReduceError> {

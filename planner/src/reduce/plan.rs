@@ -55,6 +55,7 @@ impl PlacedMesh {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
+    /// # Errors
     /// If an axis does not exist or is named twice, the elements exceed any memory, or a given program cannot be
     /// lowered, does not compute the reduction or is for other groups.
     ///

@@ -80,6 +80,7 @@ impl Program {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
+    /// # Errors
     /// [`Misfit`](ProgramError::Misfit) if there is no such collective, its stages do not connect each of its ranks to every other
     /// one, or its transfer begins ahead. By a procedure also if it is not an output that all its ranks own, the procedure's groups
     /// are not those of the ranks along its axes, or it is in rank order although the communication library is to choose the order.
