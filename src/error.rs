@@ -6,7 +6,6 @@ use polyshard_planner::placement::{PlacedMesh, PlacementError};
 use polyshard_planner::reduce::ReduceError;
 use polyshard_planner::{PlanError, SequenceError, TypeError};
 use polyshard_polyhedral::LowerError;
-use polyshard_search::product::ProductError;
 use std::fmt;
 
 /// The result of Polyshard's functions.
@@ -58,9 +57,6 @@ pub enum Error {
     /// A reduction is invalid.
     #[error(transparent)]
     Reduce(#[from] Box<ReduceError>),
-    /// A product of sharded arrays cannot be planned.
-    #[error(transparent)]
-    Product(#[from] ProductError),
     /// A program cannot be priced on a machine.
     #[error(transparent)]
     Cost(#[from] polyshard_planner::cost::CostError),

@@ -6,6 +6,7 @@ mod axes;
 pub mod command;
 mod dtypes;
 pub mod error;
+pub mod notation;
 mod numbers;
 mod progress;
 mod say;

@@ -8,7 +8,7 @@ use polyshard::layout::{DType, Mesh, Name, Sharding};
 use polyshard::leaf;
 use polyshard::machine::Machine;
 use polyshard::ndarray::{ArrayViewD, ArrayViewMutD};
-use polyshard::planner::{DistType, Sharded};
+use polyshard::planner::DistType;
 use polyshard::program::{ArrayKind, KernelSpec, Number, Program};
 use polyshard::runtime::{DistArray, Element, Execute, NpyFile, Transport};
 use polyshard::schedule::{Schedule, Trace};
@@ -18,6 +18,7 @@ use polyshard::text::{Definitions, Given, Operand, einsum, parse_kernel};
 use polyshard_cli::command::machine::show;
 use polyshard_cli::command::{matmul, mesh, placement, redistribute, reduce};
 use polyshard_cli::error::CliError;
+use polyshard_cli::notation::NamedArray;
 use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
@@ -95,9 +96,9 @@ fn read_types(input: &[u8], _: &Path) -> Result<String, String> {
             assert_eq!(DistType::parse(&read.to_string(), &mesh).as_ref(), Ok(&read), "it reads as another type");
         }
         let sizes = [("I", 48), ("J", 96), ("K", 0)];
-        if let Ok(read) = Sharded::parse(line, &mesh, &sizes) {
+        if let Ok(read) = NamedArray::parse(line, &mesh, &sizes) {
             assert_eq!(
-                Sharded::parse(&read.to_string(), &mesh, &sizes).as_ref(),
+                NamedArray::parse(&read.to_string(), &mesh, &sizes).as_ref(),
                 Ok(&read),
                 "it reads as another array"
             );

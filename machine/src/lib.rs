@@ -13,6 +13,7 @@
 //! | `path`, `route`, `flow` | the ports and links that a message passes |
 //! | `algorithm`, `grouped`, `time` | collectives, and their times |
 //! | `link`, `profile`, `calibrate`, `products` | figures from measurements |
+//! | `scaled` | machines on which one element type stands for another |
 //!
 //! Tests: `planner/tests/it/machines.rs`.
 
@@ -27,6 +28,7 @@ mod presets;
 mod products;
 mod profile;
 mod route;
+mod scaled;
 mod text;
 mod time;
 pub mod units;

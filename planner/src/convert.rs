@@ -97,7 +97,7 @@ fn block_dims(sharding: &Sharding) -> Result<Vec<(Vec<AxisPart>, usize)>, TypeEr
 
 /// Returns for each dimension the axes that number the blocks of each of its levels, major first; none if anything but
 /// whole axes numbers them.
-pub(crate) fn axes_of_levels(sharding: &Sharding) -> Option<Vec<Vec<Vec<usize>>>> {
+fn axes_of_levels(sharding: &Sharding) -> Option<Vec<Vec<Vec<usize>>>> {
     let of_level = |level: &LevelLayout| {
         let parts = digits(&level.at, sharding.mesh())?;
         Some(parts.iter().rev().map(|part| part.axis).collect())
@@ -107,7 +107,7 @@ pub(crate) fn axes_of_levels(sharding: &Sharding) -> Option<Vec<Vec<Vec<usize>>>
 
 /// Returns the sharding of an array that is cut into blocks, blocks of blocks and so on: for each dimension the axes of each
 /// level, major first.
-pub(crate) fn in_blocks(
+fn in_blocks(
     mesh: &Mesh,
     shape: &[usize],
     levels: &[Vec<Vec<usize>>],

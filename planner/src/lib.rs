@@ -10,7 +10,7 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `types`, `part`, `parse`, `convert`, `named`, `factor`, `error` | distributed types: data, text, from and to shardings |
+//! | `types`, `part`, `parse`, `convert`, `factor`, `error` | distributed types: data, text, from and to shardings |
 //! | `redistribute` | plans from one type to another |
 //! | `sequence` | kernels in sequence |
 //! | `cost` | the cost of a program on a machine |
@@ -20,7 +20,6 @@ mod convert;
 pub mod cost;
 mod error;
 mod factor;
-mod named;
 mod parse;
 mod part;
 pub mod placement;
@@ -32,7 +31,6 @@ mod types;
 
 pub use cost::{cost, cost_on};
 pub use error::{PlanError, TypeError};
-pub use named::{Sharded, subscript};
 pub use part::AxisPart;
 pub use polyshard_layout::Collective;
 pub use redistribute::{

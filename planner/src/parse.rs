@@ -110,23 +110,23 @@ fn part(scanner: &mut Scanner<'_>, dim: usize, mesh: &Mesh) -> Result<AxisPart, 
 }
 
 /// Reads a text from left to right, skipping blanks between tokens.
-pub(crate) struct Scanner<'a> {
+struct Scanner<'a> {
     text: &'a str,
     at: usize,
 }
 
 impl<'a> Scanner<'a> {
-    pub(crate) fn new(text: &'a str) -> Self {
+    fn new(text: &'a str) -> Self {
         Self { text, at: 0 }
     }
 
     /// Returns an error at the current column.
-    pub(crate) fn error(&self, why: impl Into<String>) -> TypeError {
+    fn error(&self, why: impl Into<String>) -> TypeError {
         let column = self.text[..self.at].chars().count() + 1;
         TypeError::Syntax { text: self.text.to_owned(), column, why: why.into() }
     }
 
-    pub(crate) fn takes(&mut self, wanted: char) -> bool {
+    fn takes(&mut self, wanted: char) -> bool {
         self.skip_blanks();
         let there = self.rest().starts_with(wanted);
         if there {
@@ -135,11 +135,11 @@ impl<'a> Scanner<'a> {
         there
     }
 
-    pub(crate) fn expect(&mut self, wanted: char, why: &str) -> Result<(), TypeError> {
+    fn expect(&mut self, wanted: char, why: &str) -> Result<(), TypeError> {
         if self.takes(wanted) { Ok(()) } else { Err(self.error(why)) }
     }
 
-    pub(crate) fn name(&mut self, why: &str) -> Result<&'a str, TypeError> {
+    fn name(&mut self, why: &str) -> Result<&'a str, TypeError> {
         self.skip_blanks();
         let name = self.while_true(|c| c.is_alphanumeric() || c == '_');
         if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
@@ -149,7 +149,7 @@ impl<'a> Scanner<'a> {
         Ok(name)
     }
 
-    pub(crate) fn number(&mut self, why: &str) -> Result<usize, TypeError> {
+    fn number(&mut self, why: &str) -> Result<usize, TypeError> {
         self.skip_blanks();
         let digits = self.while_true(|c| c.is_ascii_digit());
         digits.parse().map_err(|_| {
@@ -158,12 +158,12 @@ impl<'a> Scanner<'a> {
         })
     }
 
-    pub(crate) fn end(&mut self) -> Result<(), TypeError> {
+    fn end(&mut self) -> Result<(), TypeError> {
         self.skip_blanks();
         if self.rest().is_empty() { Ok(()) } else { Err(self.error("nothing follows the type")) }
     }
 
-    pub(crate) fn while_true(&mut self, keep: impl Fn(char) -> bool) -> &'a str {
+    fn while_true(&mut self, keep: impl Fn(char) -> bool) -> &'a str {
         let rest = self.rest();
         let len = rest.find(|c| !keep(c)).unwrap_or(rest.len());
         self.at += len;

@@ -6,7 +6,8 @@ use crate::variant::{Panels, Variant};
 use polyshard_layout::{Name, Sharding};
 use polyshard_machine::Machine;
 use polyshard_machine::units::{scaled, seconds, table};
-use polyshard_planner::cost::{Cost, CostedPart, cost};
+use polyshard_planner::cost::{Cost, CostedPart, cost, cost_on};
+use polyshard_planner::placement::PlacedMesh;
 use polyshard_polyhedral::Schedule;
 use polyshard_program::{Kernel, LowerBound, Program};
 
@@ -46,6 +47,7 @@ impl Form {
 #[derive(Clone, Debug)]
 pub struct Candidate {
     pub(crate) grid: Vec<(Name, usize)>,
+    pub(crate) axes: Vec<(Name, Vec<Name>)>,
     pub(crate) form: Form,
     pub(crate) schedule: Schedule,
     pub(crate) shardings: Vec<Sharding>,
@@ -78,6 +80,12 @@ impl Candidate {
     #[must_use]
     pub fn grid(&self) -> &[(Name, usize)] {
         &self.grid
+    }
+
+    /// Returns the axes of its mesh that divide each loop, major first. Along axes that divide none, all ranks compute the same.
+    #[must_use]
+    pub fn axes(&self) -> &[(Name, Vec<Name>)] {
+        &self.axes
     }
 
     /// Returns an upper bound on the elements that the busiest rank receives.
@@ -137,6 +145,7 @@ impl Candidate {
 #[derive(Clone, Debug)]
 pub struct Choice {
     pub(crate) machine: Machine,
+    pub(crate) placed: Option<PlacedMesh>,
     pub(crate) ranks: usize,
     pub(crate) memory: u64,
     /// The program of the best.
@@ -247,7 +256,11 @@ impl Choice {
     /// # Errors
     /// If the schedule is not legal, or cannot be priced.
     pub fn why_not(&self, schedule: &Schedule) -> Result<String, SearchError> {
-        let other = cost(&schedule.lower()?, &self.machine)?;
+        let program = schedule.lower()?;
+        let other = match &self.placed {
+            Some(placed) => cost_on(&program, placed)?,
+            None => cost(&program, &self.machine)?,
+        };
         Ok(side_by_side(self.cost(), &other, self.memory))
     }
 }

@@ -13,6 +13,7 @@ use polyshard_dsl::Clause;
 use polyshard_layout::{Mesh, Name};
 use polyshard_machine::Machine;
 use polyshard_planner::cost::Prices;
+use polyshard_planner::placement::PlacedMesh;
 use polyshard_polyhedral::Schedule;
 use polyshard_program::Kernel;
 use std::cmp::Ordering;
@@ -42,6 +43,9 @@ pub struct Search<'a> {
     all_ranks: bool,
     at_least: usize,
     mesh: Option<Mesh>,
+    /// The devices of the mesh, if they are not `0..`.
+    placed: Option<&'a PlacedMesh>,
+    whole: bool,
     homes: Vec<(Name, Vec<Clause>)>,
 }
 
@@ -64,6 +68,8 @@ impl<'a> Search<'a> {
             all_ranks: false,
             at_least: 1,
             mesh: None,
+            placed: None,
+            whole: false,
             homes: Vec::new(),
         }
     }
@@ -100,7 +106,46 @@ impl<'a> Search<'a> {
 
     /// Lays loops over this mesh only: any loop over each of its axes, possibly one loop over several.
     pub fn on(self, mesh: &Mesh) -> Self {
-        Self { mesh: Some(mesh.clone()), ..self }
+        Self { mesh: Some(mesh.clone()), placed: None, ..self }
+    }
+
+    /// As [`on`](Self::on), for a mesh that is placed on a machine, whose prices then hold for its ranks.
+    ///
+    /// ```
+    /// use polyshard::planner::placement::{ParallelismMatrix, PlacedMesh};
+    /// use polyshard::prelude::*;
+    /// let (mesh, machine) = (Mesh::new([("x", 4), ("y", 4)]), Machine::preset("a100")?.with_counts(&[4, 4])?);
+    /// let product = kernel! {
+    ///     fn matmul(A: [f32; 4096, 4096], B: [f32; 4096, 4096]) -> C: [f32; 4096, 4096] { C[m, n] += A[m, k] * B[k, n] }
+    /// };
+    /// let [m, k, n] = ["m", "k", "n"].map(Var::new);
+    /// let seconds = |rows: [[usize; 2]; 2]| -> polyshard::Result<f64> {
+    ///     let placed = PlacedMesh::new(&mesh, &machine, &ParallelismMatrix::new(rows.map(Vec::from).into())?)?;
+    ///     let search = product.auto(16, &machine).on_placed(&placed).shard("A", [m.at("x")]);
+    ///     Ok(search.shard("B", [k.at("x"), n.at("y")]).shard("C", [m.at("x"), n.at("y")]).find()?.cost().seconds())
+    /// };
+    /// // B is gathered along x, inside of nodes or across them.
+    /// assert!(seconds([[1, 4], [4, 1]])? < seconds([[4, 1], [1, 4]])?);
+    /// # Ok::<(), polyshard::Error>(())
+    /// ```
+    pub fn on_placed(self, placed: &'a PlacedMesh) -> Self {
+        let (mesh, machine) = (Some(placed.mesh().clone()), placed.machine());
+        Self { mesh, machine, ranks: placed.ranks().len(), placed: Some(placed), ..self }
+    }
+
+    /// Considers no panels: a rank fetches all that it reads before it computes, and writes its results back afterwards.
+    ///
+    /// ```
+    /// use polyshard::prelude::*;
+    /// let machine = Machine::preset("a100")?.with_counts(&[4, 1])?;
+    /// let matmul = kernel! {
+    ///     fn matmul(A: [f32; 4096, 4096], B: [f32; 4096, 4096]) -> C: [f32; 4096, 4096] { C[m, n] += A[m, k] * B[k, n] }
+    /// };
+    /// assert_eq!(matmul.auto(4, &machine).without_panels().find()?.best().steps(), 1);
+    /// # Ok::<(), polyshard::Error>(())
+    /// ```
+    pub fn without_panels(self) -> Self {
+        Self { whole: true, ..self }
     }
 
     /// Fixes how a tensor is sharded over the mesh of [`on`](Self::on), as [`Schedule::shard`] does. All other shardings are chosen.
@@ -180,7 +225,10 @@ impl<'a> Search<'a> {
         let start = Instant::now();
         let memory = self.limits.memory.unwrap_or(self.machine.device().memory_capacity);
         let homes = self.homes.iter().map(|(tensor, _)| *tensor);
-        let bounds = Bounds::new(kernel, self.machine, self.ranks, homes);
+        let mut bounds = Bounds::new(kernel, self.machine, self.ranks, homes);
+        if self.placed.is_some_and(|placed| !placed.ranks().iter().copied().eq(0..placed.ranks().len())) {
+            bounds = bounds.of_devices_anywhere();
+        }
         let name = || kernel.name().to_string();
         let too_many = || SearchError::TooMany { kernel: name(), loops: kernel.vars().len(), ranks: self.ranks };
         // Grids, each with a way to lay loops over the mesh if a mesh is given.
@@ -198,7 +246,9 @@ impl<'a> Search<'a> {
             .collect();
         grids.sort_by(|one, other| one.order(other, 0));
         let space = Space { kernel, homes: &self.homes, rotates: bounds.sends() };
-        let (prices, mut found) = (Prices::new(self.machine), Found::new(memory, seconds));
+        let prices = self.placed.map_or_else(|| Prices::new(self.machine), Prices::on);
+        let mut found = Found::new(memory, seconds);
+        found.whole = self.whole;
         let considered = grids.len();
         found.until = [1, 4].map(|quarters| self.limits.until(start, quarters));
         // If a sharding is given, no bound on the memory is known.
@@ -242,7 +292,7 @@ impl<'a> Search<'a> {
         }
         is_least &= !std::mem::take(&mut found.is_cut);
         // Pipelined schedules must be clearly faster than all so far.
-        grids.retain(|grid| bounds.sends() && grid.least[1] < found.clearly());
+        grids.retain(|grid| !self.whole && bounds.sends() && grid.least[1] < found.clearly());
         grids.sort_by(|one, other| one.order(other, 1));
         let mut left = (MOST_AHEAD / self.ranks).max(FEWEST_AHEAD);
         for Bounded { least: [_, bound], way, .. } in &grids {
@@ -276,8 +326,8 @@ impl<'a> Search<'a> {
         match (best, least, failed) {
             (Some(program), ..) => {
                 let (machine, homes) = (self.machine.clone(), self.homes.iter().map(|(tensor, _)| *tensor).collect());
-                let (ranks, open) = (self.ranks, *open);
-                Ok(Some(Choice { machine, ranks, memory, program, candidates, homes, open, considered }))
+                let (ranks, open, placed) = (self.ranks, *open, self.placed.cloned());
+                Ok(Some(Choice { machine, placed, ranks, memory, program, candidates, homes, open, considered }))
             }
             (None, Some(least), _) => {
                 let (kernel, enough) = (name(), Enough::NotSought);

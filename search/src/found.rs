@@ -23,6 +23,8 @@ pub(crate) const NOISE: f64 = 0.03;
 #[derive(Default)]
 pub(crate) struct Found {
     pub(crate) memory: u64,
+    /// Whether loops must not run in panels.
+    pub(crate) whole: bool,
     /// Seconds of the best schedule of another search.
     below: f64,
     pub(crate) candidates: Vec<Candidate>,
@@ -125,6 +127,9 @@ impl Found {
     /// Prices the schedules with these loops on this mesh: as they are, and in panels.
     pub(crate) fn add(&mut self, space: &Space<'_>, whole: &Variant, prices: &Prices<'_>) -> Result<(), SearchError> {
         self.may_end |= self.least.is_some();
+        if self.whole {
+            return self.price(space, whole, prices).map(drop);
+        }
         let kernel = space.kernel;
         let grid = whole.grid();
         let [summed, others] = grid::serial(kernel, &grid);
@@ -288,10 +293,11 @@ impl Found {
         if !fits && self.smallest.is_none() {
             return Ok(None);
         }
-        let grid = space.kernel.vars().iter().zip(variant.grid()).map(|(var, ranks)| (var.name, ranks)).collect();
+        let vars = || space.kernel.vars().iter().map(|var| var.name);
+        let (grid, axes) = (vars().zip(variant.grid()).collect(), vars().zip(variant.axes()).collect());
         let shardings = program.shardings().cloned().collect();
         let words = cost.received / space.kernel.dtype().size() as u64;
-        let candidate = Candidate { grid, form: Form::of(variant), schedule, shardings, words, cost, stays };
+        let candidate = Candidate { grid, axes, form: Form::of(variant), schedule, shardings, words, cost, stays };
         if fits {
             return Ok(Some(candidate));
         }

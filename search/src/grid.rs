@@ -118,6 +118,11 @@ impl<'a> Bounds<'a> {
         Self { kernel, accesses, machine, rate, placed, port, domains: domains(machine), indexed }
     }
 
+    /// These bounds for ranks on arbitrary devices, whose neighbours need not share ports.
+    pub(crate) fn of_devices_anywhere(self) -> Self {
+        Self { domains: Vec::new(), ..self }
+    }
+
     /// Whether ranks receive messages from others.
     pub(crate) fn sends(&self) -> bool {
         self.port.is_some()

@@ -25,7 +25,6 @@
 //! | `find`, `found`, `limits`, `enough` | the search, its state, its limits, and how many ranks would be enough |
 //! | `choice`, `error` | the chosen schedule, or the reason for finding none |
 //! | `sequence`, `stay`, `order`, `contraction` | several kernels, and the order in which operands are contracted |
-//! | `product` | products of placed arrays |
 
 mod choice;
 mod contraction;
@@ -36,7 +35,6 @@ mod found;
 mod grid;
 mod limits;
 mod order;
-pub mod product;
 mod sequence;
 mod space;
 mod stay;

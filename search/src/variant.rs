@@ -124,6 +124,11 @@ impl Variant {
         Some(Along::all(mesh, vars.len(), ways)?.into_iter().filter_map(fits).collect())
     }
 
+    /// The axes that divide each loop, major first.
+    pub(crate) fn axes(&self) -> Vec<Vec<Name>> {
+        self.along.axes.iter().map(|axes| self.mesh.names(axes)).collect()
+    }
+
     /// The number of ranks that each loop is divided over.
     pub(crate) fn grid(&self) -> Grid {
         let extent = |&axis: &usize| self.mesh.as_slice()[axis].extent;

@@ -3,11 +3,14 @@
 //! A machine is a preset or a TOML file, modified by counts and bandwidths from other flags. The planner validates it.
 
 use crate::command::files::failed;
+use crate::command::mesh;
 use crate::error::{CliError, Result};
 use crate::numbers::whole;
 use clap::ValueEnum;
+use polyshard::layout::Mesh;
 use polyshard::machine::units::counted;
-use polyshard::machine::{Algorithm, Machine, MachineError, PRESETS};
+use polyshard::machine::{Algorithm, Machine, MachineError, PRESETS, TPUS};
+use polyshard::planner::placement::PlacedMesh;
 use std::fs;
 use std::path::Path;
 
@@ -119,4 +122,25 @@ pub(crate) fn find(name: &str, hierarchy: Option<&[usize]>) -> Result<Machine> {
         Some(counts) if machine.hierarchy() != counts => machine.with_counts(counts)?,
         _ => machine,
     })
+}
+
+/// Returns a mesh on the machine of a name or a file: by a matrix if one is given, else with an axis for each of its levels.
+///
+/// # Errors
+/// If the machine is unknown, or the mesh does not fit it.
+pub(crate) fn placed(mesh: &Mesh, name: &str, matrix: Option<&str>) -> Result<PlacedMesh> {
+    if let Some(text) = matrix {
+        let matrix = mesh::matrix(text)?;
+        return Ok(PlacedMesh::new(mesh, &find(name, Some(&matrix.hierarchy()))?, &matrix)?);
+    }
+    if TPUS.contains(&name) {
+        return Ok(PlacedMesh::on_torus(mesh, name)?);
+    }
+    let machine = find(name, None)?;
+    if machine.hierarchy() == mesh.extents().into_iter().filter(|&extent| extent > 1).collect::<Vec<_>>() {
+        return Ok(PlacedMesh::straight(mesh, &machine)?);
+    }
+    let what = format!("no placement of the mesh on {machine}");
+    let give = format!("give `--matrix`, a machine with a level for each axis, or one of {}", TPUS.join(", "));
+    Err(CliError::missing(what, give))
 }

@@ -1,24 +1,32 @@
-//! `polyshard matmul`: the cost of each way to multiply two sharded matrices.
+//! `polyshard matmul`: the ways to multiply two sharded arrays over a mesh, and their costs.
 //!
-//! The planner finds sequences and their costs, and the runtime runs them; this module handles arguments and output.
+//! After J. Austin et al., "How to Scale Your Model", part 3, Google DeepMind, 2025, whose notation and four cases it uses.
+//! `search` prices each way to divide the loops of the product over the mesh, with the arrays as they are written; this
+//! module reports them. Types that programs do not compute in, `bf16` and `i8`, are priced as `i32` on a machine whose
+//! bandwidths are larger by the ratio of their bytes. Tests: `cli/tests/it/placement/products.rs`.
 
-mod device;
-mod trial;
+mod ways;
 
 use crate::command::files::{self, drawn};
+use crate::command::hardware::placed;
 use crate::command::mesh::{named_mesh, pairs};
 use crate::command::print::json;
-use crate::command::threads::Trial;
-use crate::error::Result;
-use clap::ValueEnum;
-use device::Device;
-use polyshard::draw;
-use polyshard::draw::MeshStep;
+use crate::command::threads::{Trial, check_memory, check_ranks};
+use crate::error::{CliError, Result};
+use crate::notation::product::Product;
+use polyshard::draw::{self, MeshStep};
 use polyshard::layout::DType;
-use polyshard::machine::units::{bytes, counted, seconds};
-use polyshard::search::product::{Free, Product, ProductPlan, ProductReport, ProductStep};
+use polyshard::machine::units::{bytes, counted, scaled, seconds, table};
+use polyshard::runtime::{self, DistArray, Element, Execute};
 use serde::Serialize;
 use std::path::PathBuf;
+use ways::{Way, WayStep, ways};
+
+/// Limit on the ways that are listed.
+const LISTED: usize = 16;
+/// Limits on ranks of `--run`, each a thread, and on operations, which the comparison repeats one by one.
+const RANKS: usize = 64;
+const FLOPS: f64 = 1e9;
 
 /// Arguments of `polyshard matmul`.
 #[derive(clap::Args)]
@@ -41,11 +49,16 @@ pub struct Arguments {
     /// Element type of the estimate: i8, bf16, f32, f64, i32 or i64.
     #[arg(long = "type", value_name = "TYPE", default_value = "bf16")]
     dtype: String,
-    #[command(flatten)]
-    device: Device,
+    /// The machine: tpu-v4p, tpu-v5e or tpu-v5p, with one torus dimension per mesh axis, or a TOML file with one level per mesh
+    /// axis; with `--matrix`, any preset or file, such as a100.
+    #[arg(long, value_name = "NAME|FILE.toml")]
+    machine: String,
+    /// Placement of the mesh on the machine's levels, as `polyshard placement` lists them.
+    #[arg(long, value_name = "[[1,4],[4,4]]")]
+    matrix: Option<String>,
     /// Also choose the sharding of these factors, which are then written without axes.
-    #[arg(long, value_enum, value_name = "FACTORS")]
-    search: Option<Factors>,
+    #[arg(long, value_name = "FACTORS", value_parser = ["left", "right", "both"])]
+    search: Option<String>,
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
@@ -57,21 +70,15 @@ pub struct Arguments {
     draw: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Factors {
-    /// The first factor.
-    Left,
-    /// The second factor.
-    Right,
-    /// Both factors.
-    Both,
-}
-
-/// A plan and the outcome of its run, as JSON.
+/// What is printed as JSON: the ways, best first, and the number of the literature's case.
 #[derive(Serialize)]
 struct Answer {
-    #[serde(flatten)]
-    report: ProductReport,
+    product: String,
+    mesh: String,
+    dtype: String,
+    case: Option<usize>,
+    capacity_bytes: u64,
+    sequences: Vec<Way>,
     #[serde(skip_serializing_if = "Option::is_none")]
     run: Option<Trial>,
 }
@@ -83,38 +90,99 @@ struct Answer {
 pub fn matmul(arguments: &Arguments) -> Result<String> {
     files::check(arguments.draw.as_deref())?;
     let mesh = named_mesh(&arguments.mesh, ["X", "Y", "Z"])?;
-    let sizes = pairs("size", &arguments.size, "I=8192,J=8192,K=8192")?;
-    let sizes: Vec<_> = sizes.iter().map(|(name, size)| (name.as_str(), *size)).collect();
+    let product = Product::read(&arguments.product, &mesh, &pairs("size", &arguments.size, "I=8192,J=8192,K=8192")?)?;
+    let free = arguments.search.as_deref();
+    let free = [free.is_some_and(|free| free != "right"), free.is_some_and(|free| free != "left"), false];
+    product.check_free(free)?;
     let dtype: DType = arguments.dtype.parse()?;
-    let product = Product::new(&arguments.product, &mesh, &sizes, dtype)?;
-    let placed = arguments.device.placed(&mesh, dtype)?;
-    let plan = match arguments.search {
-        None => product.plan(&placed),
-        Some(Factors::Left) => product.search(&placed, Free::Left),
-        Some(Factors::Right) => product.search(&placed, Free::Right),
-        Some(Factors::Both) => product.search(&placed, Free::Both),
-    }?;
-    let trial = if arguments.run { Some(trial::run(&plan)?) } else { None };
+    let on = placed(&mesh, &arguments.machine, arguments.matrix.as_deref())?;
+    let (ways, capacity) = (ways(&product, dtype, &on, free)?, on.machine().device().memory_capacity);
+    let best = &ways[0];
+    if !best.fits {
+        let (steps, least) = (best.brief(), best.memory_bytes);
+        let what = format!("no sequence fits into {capacity} bytes per device: `{steps}`, the smallest, takes {least}");
+        return Err(CliError::refused(what, "use more devices or smaller sizes, or `--search` for other shardings"));
+    }
+    let run = if arguments.run { Some(run(&product, dtype, best)?) } else { None };
     if let Some(path) = &arguments.draw {
-        files::save(path, &drawn(drawing(&plan))?)?;
+        let step = |step: &WayStep| {
+            let (title, cost, groups) = (step.step.clone(), step.cost.clone(), step.groups.clone());
+            MeshStep { title, cost, groups }
+        };
+        let steps: Vec<_> = best.steps.iter().map(step).collect();
+        files::save(path, &drawn(draw::product(&product.to_string(), &mesh, &steps))?)?;
     }
+    // Free factors belong to no case yet.
+    let case = arguments.search.is_none().then(|| product.case());
     if arguments.json {
-        return Ok(json(&Answer { report: plan.report(), run: trial }) + "\n");
+        let (product, mesh, dtype) = (product.to_string(), mesh.to_string(), dtype.to_string());
+        let case = case.map(|(number, _)| number);
+        let answer = Answer { product, mesh, dtype, case, capacity_bytes: capacity, sequences: ways, run };
+        return Ok(json(&answer) + "\n");
     }
-    let trial = trial.map(|trial| {
-        let tiles = counted(trial.tiles, "tile");
-        format!("ran in f64, checked {tiles} of the product\n{trial}\n")
-    });
-    Ok(plan.explain() + &trial.unwrap_or_default())
+    let free = if case.is_none() { ", factors sharded freely" } else { "" };
+    let mut text = format!("{product} over ({mesh}), {dtype}, {}{free}\n", product.sizes());
+    text += &case.map_or_else(String::new, |(number, what)| format!("case {number}: {what}\n"));
+    let mut rows = vec![["", "work", "moved", "comm", "math", "max", "sum", "memory", "steps"].map(String::from)];
+    rows.extend(ways.iter().take(LISTED).enumerate().map(|(nth, way)| row(nth, way, case.is_none())));
+    text += &table(&rows, &[1, 8]);
+    if ways.len() > LISTED {
+        text += &format!("and {} more\n", ways.len() - LISTED);
+    }
+    text += &format!("best, of {} per device:\n", bytes(capacity.into()));
+    for (nth, WayStep { step, cost, .. }) in best.steps.iter().enumerate() {
+        text += &format!("{} {step}: {cost}\n", nth + 1);
+    }
+    let run = run.map(|run| format!("ran in f64, checked {} of the product\n{run}\n", counted(run.tiles, "tile")));
+    Ok(text + &run.unwrap_or_default())
 }
 
-/// The steps of the cheapest sequence as a picture.
-fn drawing(plan: &ProductPlan) -> Result<String, draw::DrawError> {
-    let mesh = plan.product().mesh();
-    let step = |step: &ProductStep| MeshStep {
-        title: step.to_string(),
-        cost: format!("{} in {}", bytes(step.bytes.into()), seconds(step.seconds)),
-        groups: step.groups(mesh),
-    };
-    draw::product(&plan.product().to_string(), mesh, &plan.best().steps().iter().map(step).collect::<Vec<_>>())
+/// A line of the table.
+fn row(nth: usize, way: &Way, is_free: bool) -> [String; 9] {
+    let factors = if is_free { format!("{}, {}: ", way.left, way.right) } else { String::new() };
+    [
+        if nth == 0 { "*1".to_owned() } else { (nth + 1).to_string() },
+        way.work.clone(),
+        bytes(way.bytes.into()),
+        seconds(way.communication_seconds),
+        seconds(way.arithmetic_seconds),
+        seconds(way.overlapped_seconds),
+        seconds(way.sequential_seconds),
+        bytes(way.memory_bytes.into()) + if way.fits { "" } else { " too much" },
+        factors + &way.brief(),
+    ]
+}
+
+/// Runs a way in `f64` on one thread per rank. Elements are small whole numbers, so that sums are exact in any order.
+///
+/// # Errors
+/// If there are too many ranks or operations or too little memory, or an element of the result is wrong.
+fn run(product: &Product, dtype: DType, way: &Way) -> Result<Trial> {
+    let ranks = product.mesh().size();
+    check_ranks("the mesh", ranks, RANKS)?;
+    if product.flops() > FLOPS {
+        let [most, found] = [FLOPS, product.flops()].map(|flops| scaled(flops, "FLOP"));
+        let what = format!("`--run` checks {most} one by one, but the product has {found}");
+        return Err(CliError::refused(what, "run a smaller one"));
+    }
+    let whole: usize = product.arrays.iter().map(|array| array.sharding.shape().iter().product::<usize>()).sum();
+    let tiles = u128::from(way.memory_bytes) / dtype.size() as u128 * ranks as u128;
+    check_memory("all arrays and the tiles of all ranks", (whole as u128 + tiles) * size_of::<f64>() as u128)?;
+    let program = way.program(product, DType::F64)?;
+    let received_bytes = polyshard::spmd(ranks, |world| {
+        let factor = |(array, seed): (&polyshard::program::Array, u64)| {
+            DistArray::from_fn(world, &array.sharding, |index| i64::random(seed, index) as f64)
+        };
+        let factors = program.inputs().zip(1..).map(factor).collect::<runtime::Result<Vec<_>>>()?;
+        let factors: Vec<_> = factors.iter().collect();
+        let mut prepared = program.prepare(world)?;
+        let before = world.bytes_received();
+        let terms = prepared.run(&factors)?;
+        let received = world.bytes_received() - before;
+        // Partial sums are added up for the comparison.
+        let whole = terms.redistribute(world, &terms.sharding().closed())?;
+        program.verify(world, &factors, &[&whole], 0.0)?;
+        Ok(received)
+    })?;
+    Ok(Trial { tiles: received_bytes.len(), received_bytes })
 }

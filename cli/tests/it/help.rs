@@ -200,7 +200,6 @@ fn numbers_that_cannot_be_read_are_answered_with_what_to_write() {
     refused(polyshard, "placement --machine a100 --mesh 64 --top x", whole);
     refused(polyshard, "placement --machine a100 --mesh 64 --max-steps x", whole);
     refused(polyshard, "reduce --matrix [[4]] --reduce 0 --bytes 1 --elements 1.5", whole);
-    refused(polyshard, "matmul x --mesh 4 --size I=4 --flops fast", "give a number");
     let some = "for '--ranks <N>': give a whole number, 1 or more";
     for (command, ranks) in [("machine detect", "two"), ("machine measure", "0"), ("einsum i->i A", "-1")] {
         refused(polyshard, &format!("{command} --ranks {ranks}"), &format!("invalid value '{ranks}' {some}"));

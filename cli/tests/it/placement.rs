@@ -1,5 +1,6 @@
 //! `polyshard placement`, `reduce` and `matmul`, as a user runs them: results, runs, pictures, and errors.
 
+mod literature;
 mod pictures;
 mod placements;
 mod products;

@@ -7,9 +7,8 @@ use super::PlanOptions;
 use super::plan::Plan;
 use super::step::PlanStep;
 use crate::convert::divided;
-use crate::named::block;
 use crate::{DistType, PlanError};
-use polyshard_layout::{AxisExpr, Collective, Mesh, Name, Sharding};
+use polyshard_layout::{AxisExpr, Collective, Mesh, Name, Placement, Sharding};
 use polyshard_program::{Array, ArrayId, ArrayKind, Body, DType, Move, Pattern, Program};
 
 /// Returns the program that moves an array of `dtype`, named `A`, between two shardings, as between the stages of a
@@ -245,6 +244,16 @@ impl DistType {
             if digits.is_empty() { vec![1] } else { digits }
         });
         self.mesh().refined(&digits.collect::<Vec<_>>())
+    }
+}
+
+/// The clause for a dimension of `size` indices in `pieces` tiles. Blocks of a sharding are as small as they can be; where
+/// tiles are larger, each part has one of that size instead.
+fn block(dim: usize, at: AxisExpr, size: usize, [tile, pieces]: [usize; 2]) -> Placement {
+    if tile == 0 || size.div_ceil(pieces) == tile {
+        Placement::block(dim, at)
+    } else {
+        Placement::block_cyclic(dim, at, tile)
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod choices;
 mod cost;
+mod literature;
 mod machine_seconds;
 mod machines;
 mod one_cost;

@@ -113,16 +113,6 @@ proptest! {
         prop_assert_eq!(&DistType::parse(&source.to_string(), source.mesh()).expect("a type"), &source);
         let sharding = source.cut(&source.shape());
         prop_assert_eq!(&DistType::try_from(&sharding).expect("a type"), &source);
-        let dim = |(nth, dim): (usize, &polyshard_planner::DistDim)| {
-            let axes: Vec<_> = dim.parts.iter().rev().map(|part| source.mesh().as_slice()[part.axis].name.as_str()).collect();
-            if axes.is_empty() { format!("D{nth}") } else { format!("D{nth}_{{{}}}", axes.join(",")) }
-        };
-        let text = format!("A[{}]", source.dims().iter().enumerate().map(dim).collect::<Vec<_>>().join(", "));
-        let names: Vec<String> = (0..source.ndim()).map(|dim| format!("D{dim}")).collect();
-        let sizes: Vec<_> = names.iter().map(String::as_str).zip(source.shape()).collect();
-        let named = polyshard_planner::Sharded::parse(&text, source.mesh(), &sizes).expect("named");
-        prop_assert_eq!(&DistType::try_from(named.sharding()).expect("a type"), &source);
-        prop_assert_eq!(&polyshard_planner::Sharded::parse(&named.to_string(), source.mesh(), &sizes).expect("named"), &named);
         for rank in 0..source.mesh().size().min(50) {
             let coordinates = source.mesh().coordinates(rank);
             prop_assert_eq!(sharding.local_shape(&coordinates), source.tile_shape());

@@ -247,9 +247,9 @@ impl<'a> State<'a> {
     pub(super) fn given(&self, nth: usize, program: &Program) -> Result<StageWay, SearchError> {
         let (schedule, cost) = (self.search.stages[nth].schedule.clone(), self.prices.of(program)?);
         let shardings = program.shardings().cloned().collect();
-        let (grid, form) = (Vec::new(), Form::default());
+        let (grid, axes, form) = (Vec::new(), Vec::new(), Form::default());
         let stays = Stay::all(program, &cost, &self.shared.with_any[nth]);
-        let candidate = Candidate { grid, form, schedule, shardings, words: 0, cost, stays };
+        let candidate = Candidate { grid, axes, form, schedule, shardings, words: 0, cost, stays };
         Ok(StageWay { candidate, along: None, program: Ok(program.clone()).into() })
     }
 

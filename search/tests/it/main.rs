@@ -1,9 +1,8 @@
-//! The search for schedules: choices, limits, orders, sequences, and products of placed arrays.
+//! The search for schedules: choices, limits, orders and sequences.
 
 mod choices;
 mod limits;
 mod machines;
 mod orders;
-mod product;
 mod sequences;
 mod short_memory;

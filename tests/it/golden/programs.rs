@@ -11,7 +11,6 @@ use polyshard::prelude::*;
 use polyshard::program::Kernel;
 use polyshard::runtime;
 use polyshard::runtime::reference;
-use polyshard::search::product::Product;
 use polyshard::source::{SourceOptions, rust_source};
 use polyshard_testing::written::read_back;
 
@@ -68,8 +67,8 @@ fn a_redistribution_is_pinned_compiles_and_agrees() {
 #[test]
 fn a_sharded_product_is_pinned_compiles_and_agrees() {
     let mesh = Mesh::new([("X", 2), ("Y", 2)]);
-    let sizes = [("I", 7), ("J", 9), ("K", 5)];
-    let product = Product::new("A[I_X, J_Y] * B[J, K_X] -> C[I_XY, K]", &mesh, &sizes, DType::F64);
+    let product =
+        kernel! { fn multiply(A: [f64; 7, 9], B: [f64; 9, 5]) -> C: [f64; 7, 5] { C[i, k] = A[i, j] * B[j, k] } };
     let device = Device {
         memory_bandwidth: 1e10,
         memory_capacity: 1 << 30,
@@ -78,8 +77,11 @@ fn a_sharded_product_is_pinned_compiles_and_agrees() {
     };
     let switch = |_| Level::new("", 1, Interconnect::Switch, 1e9, 1e-6);
     let placed = PlacedMesh::along_axes(&mesh, "two switches", device, switch).expect("a machine");
-    let plan = product.and_then(|product| product.plan(&placed)).expect("a plan");
-    let cut = plan.best().program().expect("a program");
+    vars!(i, j, k);
+    let [x, y] = mesh.axes();
+    let search = product.auto(4, placed.machine()).on_placed(&placed).without_panels().shard("A", [i.at(x), j.at(y)]);
+    let choice = search.shard("B", [k.at(x)]).shard("C", [i.at(x).at(y)]).find().expect("a choice");
+    let cut = choice.program().clone();
     check_program!(product, cut, f64, |prepared, arrays| prepared.run(&arrays[0], &arrays[1]), |whole| {
         let [a, b] = [&whole[0], &whole[1]];
         ArrayD::from_shape_fn(IxDyn(&[7, 5]), |at| (0..9).map(|j| a[[at[0], j]] * b[[j, at[1]]]).sum())

@@ -2,8 +2,9 @@
 
 use crate::command::mesh::{mesh, named_mesh, pairs};
 use crate::error::{CliError, Result};
+use crate::notation::NamedArray;
 use polyshard::layout::{Mesh, Sharding};
-use polyshard::planner::{DistType, Sharded, TypeError};
+use polyshard::planner::{DistType, TypeError};
 use serde::Deserialize;
 
 /// A redistribution as the user writes it, unchecked.
@@ -25,7 +26,7 @@ enum Written {
     /// `[2{x}5]`, whose tiles do not divide the array.
     Uneven(Box<Sharding>),
     /// `A[I_X, J]`
-    Named(Sharded),
+    Named(Box<NamedArray>),
 }
 
 /// Source and target.
@@ -63,7 +64,7 @@ impl Problem {
             (source, target) => (source?, target?),
         };
         if let (Written::Named(source), Written::Named(target)) = (&source, &target)
-            && (source.tensor() != target.tensor() || source.names() != target.names())
+            && (source.tensor != target.tensor || source.names != target.names)
         {
             let what = format!("the source {source} and the target {target} are not the same array");
             return Err(CliError::refused(what, "give both the same name, and the same dimensions in the same order"));
@@ -72,7 +73,7 @@ impl Problem {
         let sharding = |written: &Written| match written {
             Written::Sized(sized) => sized.cut(&sized.shape()),
             Written::Uneven(sharding) => sharding.as_ref().clone(),
-            Written::Named(named) => named.sharding().clone(),
+            Written::Named(named) => named.sharding.clone(),
         };
         let uneven = [sharding(&source), sharding(&target)];
         match [sized(&self.source, source)?, sized(&self.target, target)?] {
@@ -90,8 +91,8 @@ impl Problem {
                 let what = format!("a size is given for `{name}`, but the shardings state their sizes");
                 return Err(CliError::refused(what, "leave it out"));
             };
-            if !named.names().contains(name) {
-                let names = named.names().join(", ");
+            if !named.names.contains(name) {
+                let names = named.names.join(", ");
                 let what = format!("a size is given for `{name}`, which is not a dimension");
                 return Err(CliError::refused(what, format!("the dimensions are {names}")));
             }
@@ -105,7 +106,7 @@ impl Problem {
     fn written(&self, text: &str, mesh: &Mesh) -> Result<Written> {
         let sizes: Vec<_> = self.size.iter().map(|(name, size)| (name.as_str(), *size)).collect();
         let written = if is_named(text) {
-            Sharded::parse(text, mesh, &sizes).map(Written::Named)
+            NamedArray::parse(text, mesh, &sizes).map(|named| Written::Named(Box::new(named)))
         } else {
             match DistType::parse(text, mesh) {
                 Err(why @ TypeError::Arithmetic { .. }) => {
@@ -131,7 +132,7 @@ fn sized(text: &str, written: Written) -> Result<Option<DistType>> {
     match written {
         Written::Sized(sized) => Ok(Some(sized)),
         Written::Uneven(_) => Ok(None),
-        Written::Named(named) => match DistType::try_from(named.sharding()) {
+        Written::Named(named) => match DistType::try_from(&named.sharding) {
             Err(TypeError::Indivisible { .. }) => Ok(None),
             sized => sized.map(Some).map_err(|why| CliError::invalid(text, why)),
         },

@@ -1,6 +1,6 @@
-//! `polyshard matmul`: sequences of the literature's products, user-defined machines, searches and runs.
+//! `polyshard matmul`: sequences of products, user-defined machines, free factors and runs.
 
-use super::{answered, numbers, said};
+use super::{answered, file, numbers, said};
 use expect_test::expect;
 use serde_json::{Value, json};
 
@@ -18,21 +18,14 @@ fn a_product_is_told_with_its_case_its_sequences_and_the_cheapest() {
         case 2: the factors shard a dimension that they share differently
             work          moved      comm      math       max       sum    memory  steps
         *1  I_X J K_Y  25.17 MB  562.2 us  348.8 us  562.2 us  911.1 us  83.89 MB  all_gather(X) B; A * B
-         2  I J_X K_Y  50.33 MB   1.31 ms  348.8 us   1.31 ms   1.66 ms  144.7 MB  all_to_all(X) A; A * B; reduce_scatter(X) C
-         3  I_X J_Y K  58.72 MB   1.36 ms  348.8 us   1.36 ms   1.71 ms  207.6 MB  exchange B; A * B; reduce_scatter(Y) C
-         4  I J_Y K_X  67.11 MB   1.57 ms  348.8 us   1.57 ms   1.92 ms  178.3 MB  all_gather(X) A; permute B; A * B; exchange C
-         5  I_XY J K   132.1 MB   1.59 ms  348.8 us   1.59 ms   1.94 ms  337.6 MB  all_gather(X, Y) B; A * B; all_to_all(Y) C
-         6  I_Y J_X K  67.11 MB   1.62 ms  348.8 us   1.62 ms   1.96 ms  184.5 MB  exchange A; all_gather(Y) B; A * B; exchange C
-         7  I_Y J K_X  75.50 MB   1.76 ms  348.8 us   1.76 ms   2.11 ms  165.7 MB  broadcast(X) A; exchange B; A * B; permute C
-         8  I J_XY K   138.4 MB   1.78 ms  352.1 us   1.78 ms   2.14 ms  469.8 MB  all_to_all(Y) B; exchange A; A * B; reduce_scatter(X, Y) C
-         9  I_X J K    125.8 MB   1.42 ms   1.40 ms   1.42 ms   2.82 ms  362.8 MB  all_gather(X, Y) B; A * B; local C
-        10  I J K_XY   117.4 MB   2.65 ms  348.8 us   2.65 ms   3.00 ms  272.6 MB  all_gather(X) A; exchange B; A * B; exchange C
-        11  I J_X K    75.50 MB   2.06 ms   1.40 ms   2.06 ms   3.45 ms  306.2 MB  all_to_all(X) A; all_gather(Y) B; A * B; exchange C
-        12  I J_Y K    83.89 MB   2.11 ms   1.40 ms   2.11 ms   3.51 ms  327.2 MB  all_gather(X) A; exchange B; A * B; exchange C
-        13  I_Y J K    167.8 MB   2.72 ms   1.40 ms   2.72 ms   4.12 ms  396.4 MB  broadcast(X) A; all_gather(X, Y) B; A * B; permute C
-        14  I J K_Y    125.8 MB   2.82 ms   1.40 ms   2.82 ms   4.22 ms  253.8 MB  all_gather(X) A; all_gather(X) B; A * B; local C
-        15  I J K_X    142.6 MB   3.61 ms   1.40 ms   3.61 ms   5.00 ms  285.2 MB  all_gather(X) A; exchange B; A * B; permute C
-        16  I J K      226.5 MB   3.66 ms   5.58 ms   5.58 ms   9.25 ms  597.7 MB  all_gather(X) A; all_gather(X, Y) B; A * B; local C
+         2  I J_X K_Y  50.33 MB   1.31 ms  348.8 us   1.31 ms   1.66 ms  143.7 MB  all_to_all(X) A; A * B; reduce_scatter(X) C
+         3  I_X J_Y K  58.72 MB   1.36 ms  348.8 us   1.36 ms   1.71 ms  191.9 MB  exchange B; A * B; reduce_scatter(Y) C
+         4  I J_Y K_X  67.11 MB   1.57 ms  348.8 us   1.57 ms   1.92 ms  177.2 MB  all_gather(X) A; permute B; A * B; exchange C
+         5  I_XY J K   132.1 MB   1.59 ms  348.8 us   1.59 ms   1.94 ms  336.6 MB  all_gather(X, Y) B; A * B; all_to_all(Y) C
+         6  I_Y J_X K  67.11 MB   1.62 ms  348.8 us   1.62 ms   1.96 ms  180.4 MB  exchange A; all_gather(Y) B; A * B; exchange C
+         7  I_Y J K_X  75.50 MB   1.76 ms  348.8 us   1.76 ms   2.11 ms  149.9 MB  broadcast(X) A; exchange B; A * B; permute C
+         8  I J_XY K   138.4 MB   1.78 ms  352.1 us   1.78 ms   2.14 ms  465.6 MB  all_to_all(Y) B; exchange A; A * B; reduce_scatter(X, Y) C
+         9  I J K_YX   113.2 MB   2.62 ms  348.8 us   2.62 ms   2.97 ms  203.4 MB  all_to_all(X) B; all_gather(X) A; A * B; all_to_all(X) C
         best, of 16 GB per device:
         1 all_gather(X) B[J_X, K_Y] -> B[J, K_Y]: 25.17 MB in 562.2 us
         2 A[I_X, J] * B[J, K_Y] -> C[I_X, K_Y]: 68.72 GFLOP in 348.8 us
@@ -85,30 +78,25 @@ fn a_search_shards_the_factors_that_are_free() {
 }
 
 #[test]
-fn machines_can_be_given_by_their_figures() {
-    let own = [
-        "--flops",
-        "1.97e14",
-        "--memory-bandwidth",
-        "8.1e11",
-        "--memory-bytes",
-        "16e9",
-        "--link",
-        "X=4.5e10:1e-6:line",
-        "--link",
-        "Y=4.5e10:1e-6:line",
-    ];
+fn a_machine_of_a_file_has_a_level_for_each_axis() {
     let text = "A[I_X,J] * B[J_X,K_Y] -> C[I_X,K_Y]";
-    assert_eq!(said(&product(text, &[&SIZES[..4], &own].concat())), said(&product(text, &SIZES)));
-    // One figure of a machine replaced.
-    let seconds = |flags: &[&str]| -> f64 {
-        let plan = answered(&product(text, &[&SIZES, flags].concat()));
-        numbers(&plan["sequences"][0]["communication_seconds"])
+    let seconds = |wiring: &str, flags: &[&str]| -> [f64; 2] {
+        let level = |name: &str, wiring: &str| {
+            format!(
+                "[[level]]\nname = \"{name}\"\ncount = 4\ninterconnect = \"{wiring}\"\nbandwidth = 4.5e10\nlatency = 1e-6\n"
+            )
+        };
+        let device = "name = \"mine\"\n[device]\nmemory_bandwidth = 8.1e11\nmemory_capacity = 16000000000\n\
+                      streams = true\nflops = { bf16 = 1.97e14, f32 = 1e12 }\n";
+        let machine = file(&format!("own_{wiring}"), &(device.to_owned() + &level("x", wiring) + &level("y", "line")));
+        let plan = answered(&product(text, &[&SIZES[..4], &["--machine", &machine], flags].concat()));
+        ["communication_seconds", "arithmetic_seconds"].map(|key| numbers(&plan["sequences"][0][key]))
     };
-    let [line, ring] = [seconds(&[]), seconds(&["--link", "X=4.5e10:1e-6:ring"])];
-    assert!(ring < line * 0.7, "a ring sends both ways: {ring} and {line}");
-    let slow = answered(&product(text, &[&SIZES[..], &["--type", "f32", "--flops", "1e12"]].concat()));
-    assert_eq!(slow["sequences"][0]["arithmetic_seconds"], json!(68_719_476_736.0 / 1e12));
+    let of_preset = answered(&product(text, &SIZES));
+    let [line, ring] = ["line", "ring"].map(|wiring| seconds(wiring, &[]));
+    assert_eq!(json!(line[0]), of_preset["sequences"][0]["communication_seconds"]);
+    assert!(ring[0] < line[0] * 0.7, "a ring sends both ways: {ring:?} and {line:?}");
+    assert_eq!(seconds("line", &["--type", "f32"])[1], 68_719_476_736.0 / 1e12);
 }
 
 #[test]
@@ -121,9 +109,11 @@ fn placements_on_machines_with_levels_decide_what_is_gathered() {
     // Rows across nodes and columns inside them, the other way around, and all of it in one node.
     let [across, around, inside] = ["[[4,1],[1,4]]", "[[1,4],[4,1]]", "[[1,4],[1,4]]"].map(|matrix| best(matrix, &[]));
     assert!(seconds(&inside) < seconds(&across).min(seconds(&around)) / 10.0, "{inside}\n{across}\n{around}");
-    // A given rate serves a type for which the machine has none.
-    let own = best("[[1,4],[1,4]]", &["--type", "i8", "--flops", "1e15"]);
-    assert!(seconds(&own) < seconds(&inside), "half the bytes: {own}\n{inside}");
+    // A type that only prices: half the bytes, and half the time except for latencies.
+    let small = best("[[1,4],[1,4]]", &["--type", "i8"]);
+    let [small_bytes, bytes]: [u64; 2] = [&small, &inside].map(|plan| numbers(&plan["bytes"]));
+    assert_eq!(2 * small_bytes, bytes);
+    assert!(seconds(&small) < seconds(&inside), "{small}\n{inside}");
 }
 
 #[test]

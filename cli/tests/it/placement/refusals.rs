@@ -174,13 +174,31 @@ fn products_that_cannot_be_are_refused() {
     let free = "the search shards `A[I_X, J]`, but it has axes; write `A[I, J]`, or keep its \
                 sharding fixed";
     product(text, mesh, sizes, &["--search", "left"], free);
-    let memory = "no sequence fits into 1000 bytes per device: `all_gather(X) B; A * B`, the smallest, takes 5120; `J` is cut not at all in `A` and by `X` in `B`, so copies are needed; even with `A[I_X, J]` \
-                  and `B[J, K_Y]` it would take 4608: use more devices or smaller sizes";
-    product(text, mesh, sizes, &["--memory-bytes", "1000"], memory);
+    product(text, mesh, "I=64,J=64,K=64,I=4", &[], "two sizes are given for dimension `I`; give one");
+    let alone = "dimension `J` is only in `A[I_X, J]`; a dimension of a product is in two arrays or in all three";
+    product("A[I_X,J] * B[K] -> C[I,K]", mesh, sizes, &[], alone);
+    let open = "`A[I, J] {U_X}` is a factor with unreduced sums; reduce it first";
+    product("A[I,J] {U_X} * B[J,K] -> C[I,K]", mesh, sizes, &[], open);
+    let small = "[device]\nmemory_bandwidth = 1e10\nmemory_capacity = 1000\nflops = { bf16 = 1e12 }\n";
+    let level = "count = 4\ninterconnect = \"switch\"\nbandwidth = 1e9\nlatency = 1e-6\n";
+    let levels = ["x", "y"].map(|name| format!("[[level]]\nname = \"{name}\"\n{level}")).concat();
+    let small = file("small_machine", &format!("name = \"small\"\n{small}{levels}"));
+    let memory = "no sequence fits into 1000 bytes per device: `all_gather(X) B; A * B`, the smallest, takes 5120; use more \
+                  devices or smaller sizes, or `--search` for other shardings";
+    product(text, mesh, sizes, &["--machine", &small], memory);
+    let rate = "small has no operations per second for f64, only for bf16; add `f64` to its `flops`";
+    product(text, mesh, sizes, &["--machine", &small, "--type", "f64"], rate);
+    let many = "3 dimensions over 6 axes of more than one rank have more than 8000 layouts; join axes with equal links, or \
+                dimensions with equal shardings";
+    let matrix = "[[2],[2],[2],[2],[2],[2]]";
+    let deep =
+        file("flat_machine", &switches(&[("core", 64)]).replace("[device]\n", "[device]\nflops = { bf16 = 1e12 }\n"));
+    let flags = ["--machine", &deep, "--matrix", matrix];
+    product("A[I,J] * B[J,K] -> C[I,K]", "a=2,b=2,c=2,d=2,e=2,f=2", sizes, &flags, many);
 }
 
 #[test]
-fn devices_and_links_that_are_none_are_refused() {
+fn machines_that_do_not_hold_the_mesh_are_refused() {
     let with = |flags: &[&str], message: &str| {
         let text = "A[I_X,J] * B[J_X,K_Y] -> C[I_X,K_Y]";
         COMMAND_LINE
@@ -189,24 +207,12 @@ fn devices_and_links_that_are_none_are_refused() {
     let presets = "the presets are a100, v100, tpu-v4p, tpu-v5e, tpu-v5p; a machine of your own is a file, such as \
                    machine.toml";
     with(&["--machine", "b100"], &format!("no machine `b100`; {presets}"));
-    let levels = "no placement of the mesh on a100: 4 nodes x 16 gpus; give `--matrix`, choose one of tpu-v4p, tpu-v5e, \
-                  tpu-v5p, or give `--flops`, `--memory-bandwidth`, `--memory-bytes` and a `--link` for each axis";
+    let levels = "no placement of the mesh on a100: 4 nodes x 16 gpus; give `--matrix`, a machine with a level for each \
+                  axis, or one of tpu-v4p, tpu-v5e, tpu-v5p";
     with(&["--machine", "a100"], levels);
     let mesh = "the mesh (X: 4, Y: 4) cannot be placed on `a100` by [[2 4] [2 4]]: its rows are for axes of [8, 8], \
                 but the mesh has [4, 4]; no matrix fits both; give the mesh axes that multiply to 64";
     with(&["--machine", "a100", "--matrix", "[[2,4],[2,4]]"], mesh);
-    with(&["--machine", "tpu-v5e", "--memory-bytes", "0"], "`--memory-bytes` must be 1 or more, found 0");
-    with(&["--machine", "tpu-v5e", "--flops", "-1"], "device: flops of `bf16` is -1; give more than 0");
-    let read = "write an axis, bytes per second, seconds per hop, and ring, line or switch, such as X=9e10:1e-6:ring";
-    with(&["--machine", "tpu-v5e", "--link", "X=1"], &format!("cannot read the link `X=1`; {read}"));
-    with(&["--machine", "tpu-v5e", "--link", "X=1:1:bus"], &format!("cannot read the link `X=1:1:bus`; {read}"));
-    with(&["--machine", "tpu-v5e", "--link", "Z=1:1:ring"], "no axis `Z` to give a link; the mesh is (X: 4, Y: 4)");
-    let links = ["--machine", "tpu-v5e", "--link", "X=1:1:ring", "--link", "X=2:1:ring"];
-    with(&links, "two links are given for axis `X`; give one");
-    let bandwidth = "level `X`: `bandwidth` is 0 bytes/s; give more than 0";
-    with(&["--machine", "tpu-v5e", "--link", "X=0:1:ring"], bandwidth);
-    let own = ["--flops", "1e12", "--memory-bandwidth", "1e11", "--memory-bytes", "1e9", "--link", "X=1e9:0:ring"];
-    with(&own, "axis `Y` has no links; give some, as `--link Y=9e10:1e-6:ring`");
     let cube = ["matmul", "A[I,J] * B[J,K] -> C[I,K]", "--mesh", "X=2,Y=2,Z=2", "--size", "I=8,J=8,K=8"];
     let torus = "tpu-v5e is a torus of 2 dimensions, but [2, 2, 2] has 3; join some";
     COMMAND_LINE.refused(&[&cube[..], &["--machine", "tpu-v5e"]].concat(), torus);

@@ -10,7 +10,7 @@ use polyshard::layout::DType;
 use polyshard::runtime::spmd;
 use polyshard::{Error, Result};
 use polyshard_testing::laws;
-use polyshard_testing::laws::product::{Draw, Held, hold, meshes, reshardings_hold};
+use polyshard_testing::laws::product::{Draw, held, hold, meshes, reshardings_hold};
 
 /// Products drawn per mesh.
 const CASES: usize = 4;
@@ -20,15 +20,14 @@ fn main() -> Result<()> {
         let mut draw = Draw(11);
         for mesh in meshes(world.size()) {
             for case in 0..CASES {
-                let (text, sizes) = draw.problem(&mesh, case % 2 == 1);
+                let problem = draw.problem(&mesh, case % 2 == 1);
                 let dtype = [DType::F64, DType::I32, DType::I64, DType::F32][case % 4];
-                for held in Held::new(&mesh, &text, &sizes, dtype)? {
-                    match dtype {
-                        DType::F64 => hold::<f64>(world, &held)?,
-                        DType::I32 => hold::<i32>(world, &held)?,
-                        DType::I64 => hold::<i64>(world, &held)?,
-                        _ => hold::<f32>(world, &held)?,
-                    }
+                let held = held(&mesh, &problem, dtype)?;
+                match dtype {
+                    DType::F64 => hold::<f64>(world, &held)?,
+                    DType::I32 => hold::<i32>(world, &held)?,
+                    DType::I64 => hold::<i64>(world, &held)?,
+                    _ => hold::<f32>(world, &held)?,
                 }
                 reshardings_hold::<f32>(world, &mesh, &mut draw)?;
             }
