@@ -1,4 +1,4 @@
-//! The chosen schedule, and why others were not chosen.
+//! The chosen schedule, and why others were not chosen. Tests: `search/tests/it/choices.rs`.
 
 use crate::SearchError;
 use crate::stay::Stay;
