@@ -512,23 +512,9 @@ impl State {
     }
 
     fn axes_exist(&self, pattern: &Pattern) -> Result<(), ErrorKind> {
-        if let Pattern::Sequence { patterns } = pattern {
-            return patterns.iter().try_for_each(|pattern| self.axes_exist(pattern));
-        }
-        let axes = match pattern {
-            Pattern::Broadcast { axes }
-            | Pattern::AllGather { axes }
-            | Pattern::AllToAll { axes }
-            | Pattern::Reduce { axes }
-            | Pattern::AllReduce { axes }
-            | Pattern::ReduceScatter { axes } => axes.clone(),
-            Pattern::Shift { axis, .. } => vec![*axis],
-            Pattern::Halo { reach } => reach.iter().map(|offsets| offsets.axis).collect(),
-            Pattern::Local | Pattern::Permute | Pattern::Exchange | Pattern::Sequence { .. } => Vec::new(),
-        };
-        match axes.iter().find(|&&axis| self.mesh.position(axis).is_none()) {
+        match pattern.axes().into_iter().find(|&axis| self.mesh.position(axis).is_none()) {
             None => Ok(()),
-            Some(&name) => {
+            Some(name) => {
                 let axes = self.mesh.as_slice().iter().map(|axis| axis.name).collect();
                 Err(ErrorKind::UnknownAxis { name, axes })
             }

@@ -88,6 +88,30 @@ pub struct Offsets {
 }
 
 impl Pattern {
+    /// Returns the axes that the pattern names, in its order; for a sequence those of its patterns.
+    ///
+    /// ```
+    /// use polyshard::prelude::*;
+    /// let [x, y] = Mesh::new([("x", 2), ("y", 3)]).axes();
+    /// assert_eq!(Pattern::all_gather([x, y]).axes(), ["x", "y"].map(Name::new));
+    /// assert_eq!(Pattern::Permute.axes(), []);
+    /// ```
+    #[must_use]
+    pub fn axes(&self) -> Vec<Name> {
+        match self {
+            Self::Broadcast { axes }
+            | Self::AllGather { axes }
+            | Self::AllToAll { axes }
+            | Self::Reduce { axes }
+            | Self::AllReduce { axes }
+            | Self::ReduceScatter { axes } => axes.clone(),
+            Self::Shift { axis, .. } => vec![*axis],
+            Self::Halo { reach } => reach.iter().map(|offsets| offsets.axis).collect(),
+            Self::Sequence { patterns } => patterns.iter().flat_map(Self::axes).collect(),
+            Self::Local | Self::Permute | Self::Exchange => Vec::new(),
+        }
+    }
+
     /// Returns the pattern of a collective along `axes`; patterns without axes ignore these.
     #[must_use]
     pub fn of_collective(collective: Collective, axes: Vec<Name>) -> Self {

@@ -237,16 +237,10 @@ fn way(
 fn groups(mesh: &Mesh, pattern: &Pattern) -> Vec<Vec<usize>> {
     let names = match pattern {
         Pattern::Local => return Vec::new(),
-        Pattern::Broadcast { axes }
-        | Pattern::AllGather { axes }
-        | Pattern::AllToAll { axes }
-        | Pattern::Reduce { axes }
-        | Pattern::AllReduce { axes }
-        | Pattern::ReduceScatter { axes } => axes.clone(),
-        Pattern::Shift { axis, .. } => vec![*axis],
         Pattern::Permute | Pattern::Halo { .. } | Pattern::Exchange | Pattern::Sequence { .. } => {
             mesh.as_slice().iter().map(|axis| axis.name).collect()
         }
+        pattern => pattern.axes(),
     };
     // Groups along digits of an axis, such as `y%3`, are parts of those along the axis.
     let axis = |name: Name| mesh.position(name.as_str().split(['/', '%']).next()?.into());
