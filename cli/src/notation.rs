@@ -8,7 +8,7 @@
 pub(crate) mod product;
 
 use polyshard::layout::{AxisExpr, Division, Mesh, Placement, Sharding};
-use polyshard::planner::TypeError;
+use polyshard::planner::{Scanner, TypeError};
 use std::fmt;
 
 /// An array in blocks that whole axes number, those of several axes in blocks of blocks. Where sizes do not divide, the last
@@ -84,7 +84,7 @@ impl NamedArray {
 type Dimensions = (String, Vec<String>, Vec<Vec<usize>>);
 
 fn dimensions(text: &str, mesh: &Mesh) -> Result<Dimensions, TypeError> {
-    let mut scanner = Scanner { text, at: 0 };
+    let mut scanner = Scanner::new(text);
     let tensor = scanner.name("a named type begins with the array's name, as in `A[I_X, J]`")?.to_owned();
     scanner.expect('[', "the dimensions follow in `[..]`, as in `A[I_X, J]`")?;
     let (mut names, mut dims) = (Vec::<String>::new(), Vec::new());
@@ -121,7 +121,7 @@ fn unreduced(array: &str, sums: &str, mesh: &Mesh) -> Result<Vec<usize>, TypeErr
         return Ok(Vec::new());
     }
     let why = "open sums follow an array as in `C[I, K] {U_X}`";
-    let mut scanner = Scanner { text: sums, at: 0 };
+    let mut scanner = Scanner::new(sums);
     scanner.expect('{', why)?;
     let names = match scanner.name(why)?.split_once('_') {
         Some(("U", "")) => braced(&mut scanner)?,
@@ -193,50 +193,6 @@ impl fmt::Display for NamedArray {
             [] => Ok(()),
             unreduced => write!(f, " {{U_{}}}", subscript(mesh, unreduced)),
         }
-    }
-}
-
-/// Reads a text from left to right, skipping blanks between tokens.
-struct Scanner<'a> {
-    text: &'a str,
-    at: usize,
-}
-
-impl<'a> Scanner<'a> {
-    /// Returns an error at the current column.
-    fn error(&self, why: impl Into<String>) -> TypeError {
-        let column = self.text[..self.at].chars().count() + 1;
-        TypeError::Syntax { text: self.text.to_owned(), column, why: why.into() }
-    }
-
-    fn rest(&mut self) -> &'a str {
-        let rest = &self.text[self.at..];
-        self.at += rest.len() - rest.trim_start().len();
-        &self.text[self.at..]
-    }
-
-    fn takes(&mut self, wanted: char) -> bool {
-        let there = self.rest().starts_with(wanted);
-        self.at += if there { wanted.len_utf8() } else { 0 };
-        there
-    }
-
-    fn expect(&mut self, wanted: char, why: &str) -> Result<(), TypeError> {
-        if self.takes(wanted) { Ok(()) } else { Err(self.error(why)) }
-    }
-
-    fn name(&mut self, why: &str) -> Result<&'a str, TypeError> {
-        let rest = self.rest();
-        let name = &rest[..rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len())];
-        if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
-            return Err(self.error(why));
-        }
-        self.at += name.len();
-        Ok(name)
-    }
-
-    fn end(&mut self) -> Result<(), TypeError> {
-        if self.rest().is_empty() { Ok(()) } else { Err(self.error("nothing follows the type")) }
     }
 }
 

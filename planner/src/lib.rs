@@ -31,6 +31,8 @@ mod types;
 
 pub use cost::{cost, cost_on};
 pub use error::{PlanError, TypeError};
+#[doc(hidden)]
+pub use parse::Scanner;
 pub use part::AxisPart;
 pub use polyshard_layout::Collective;
 pub use redistribute::{

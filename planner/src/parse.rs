@@ -110,23 +110,25 @@ fn part(scanner: &mut Scanner<'_>, dim: usize, mesh: &Mesh) -> Result<AxisPart, 
 }
 
 /// Reads a text from left to right, skipping blanks between tokens.
-struct Scanner<'a> {
+#[doc(hidden)]
+pub struct Scanner<'a> {
     text: &'a str,
     at: usize,
 }
 
+#[doc(hidden)]
 impl<'a> Scanner<'a> {
-    fn new(text: &'a str) -> Self {
+    pub fn new(text: &'a str) -> Self {
         Self { text, at: 0 }
     }
 
     /// Returns an error at the current column.
-    fn error(&self, why: impl Into<String>) -> TypeError {
+    pub fn error(&self, why: impl Into<String>) -> TypeError {
         let column = self.text[..self.at].chars().count() + 1;
         TypeError::Syntax { text: self.text.to_owned(), column, why: why.into() }
     }
 
-    fn takes(&mut self, wanted: char) -> bool {
+    pub fn takes(&mut self, wanted: char) -> bool {
         self.skip_blanks();
         let there = self.rest().starts_with(wanted);
         if there {
@@ -135,11 +137,11 @@ impl<'a> Scanner<'a> {
         there
     }
 
-    fn expect(&mut self, wanted: char, why: &str) -> Result<(), TypeError> {
+    pub fn expect(&mut self, wanted: char, why: &str) -> Result<(), TypeError> {
         if self.takes(wanted) { Ok(()) } else { Err(self.error(why)) }
     }
 
-    fn name(&mut self, why: &str) -> Result<&'a str, TypeError> {
+    pub fn name(&mut self, why: &str) -> Result<&'a str, TypeError> {
         self.skip_blanks();
         let name = self.while_true(|c| c.is_alphanumeric() || c == '_');
         if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
@@ -158,7 +160,7 @@ impl<'a> Scanner<'a> {
         })
     }
 
-    fn end(&mut self) -> Result<(), TypeError> {
+    pub fn end(&mut self) -> Result<(), TypeError> {
         self.skip_blanks();
         if self.rest().is_empty() { Ok(()) } else { Err(self.error("nothing follows the type")) }
     }
