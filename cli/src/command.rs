@@ -33,13 +33,13 @@ use crate::command::files::is_npy;
 use crate::dtypes::dtype_parser;
 use crate::error::{CliError, Result};
 use crate::numbers::{list, real, whole};
-use crate::say::{complain, is_speaker, say};
+use crate::say::{complain, is_first, is_speaker, say};
 use crate::with_type;
 use clap::{Parser, Subcommand, ValueEnum};
 use polyshard::layout::DType;
 use polyshard::ndarray::{ArrayD, Dimension};
 use polyshard::program::Program;
-use polyshard::runtime::{Element, NpyFile, launched_rank};
+use polyshard::runtime::{Element, NpyFile};
 use polyshard::schedule::Trace;
 use polyshard::source::{SourceOptions, rust_source};
 use serde::Deserialize;
@@ -192,7 +192,7 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             // The first rank prints an error that all ranks have, however long that takes.
-            let is_shared = matches!(message, CliError::Said { .. }) && launched_rank().is_some_and(|rank| rank > 0);
+            let is_shared = matches!(message, CliError::Said { .. }) && !is_first();
             if is_speaker(true) && !is_shared {
                 complain(&message);
             }

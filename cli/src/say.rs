@@ -29,13 +29,18 @@ pub(crate) fn complain(message: &impl Display) {
 /// How long a process under an MPI launcher waits for the first one to print an error: launchers end all processes when one fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
 
+/// Whether this is the first process of an MPI launcher, or started without one. MPI need not be initialised.
+pub(crate) fn is_first() -> bool {
+    launched_rank().is_none_or(|rank| rank == 0)
+}
+
 /// Whether this process prints the outcome, an error if it `failed`.
 ///
 /// Under an MPI launcher most errors are common to all processes, and the first prints them. If this process still runs after
 /// [`PATIENCE`], the first has not failed, for example because a file is missing on one node only, and this process prints its
 /// error. MPI need not be initialised.
 pub(crate) fn is_speaker(failed: bool) -> bool {
-    if launched_rank().is_none_or(|rank| rank == 0) {
+    if is_first() {
         return true;
     }
     if failed {

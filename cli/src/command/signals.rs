@@ -17,7 +17,8 @@ pub(super) fn install() {}
 /// Installs the handlers. If that is not possible, the system's own remain.
 #[cfg(unix)]
 pub(super) fn install() {
-    use polyshard::runtime::{launched_rank, remove_partial_files};
+    use crate::say::is_first;
+    use polyshard::runtime::remove_partial_files;
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     // `nohup` and shells ignore some of them in background jobs.
     let ending = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !is_ignored(signal));
@@ -26,7 +27,7 @@ pub(super) fn install() {
         let end = move || {
             if let Some(signal) = signals.forever().next() {
                 remove_partial_files();
-                if launched_rank().is_some_and(|rank| rank > 0) {
+                if !is_first() {
                     std::thread::sleep(REMOVAL);
                 }
                 signal_hook::low_level::exit(128 + signal);
@@ -66,7 +67,7 @@ mod bus {
     static PATIENCE: AtomicU32 = AtomicU32::new(0);
 
     pub(super) fn install() {
-        if polyshard::runtime::launched_rank().is_some_and(|rank| rank > 0) {
+        if !crate::say::is_first() {
             PATIENCE.store(crate::say::PATIENCE.as_secs() as u32, Ordering::Relaxed);
         }
         // SAFETY: all zeros are a valid action, which is changed to one with a handler of the form that its flag says, on
