@@ -45,7 +45,7 @@ pub struct Search<'a> {
     mesh: Option<Mesh>,
     /// The devices of the mesh, if they are not `0..`.
     placed: Option<&'a PlacedMesh>,
-    whole: bool,
+    without_panels: bool,
     homes: Vec<(Name, Vec<Clause>)>,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Search<'a> {
             at_least: 1,
             mesh: None,
             placed: None,
-            whole: false,
+            without_panels: false,
             homes: Vec::new(),
         }
     }
@@ -145,7 +145,7 @@ impl<'a> Search<'a> {
     /// # Ok::<(), polyshard::Error>(())
     /// ```
     pub fn without_panels(self) -> Self {
-        Self { whole: true, ..self }
+        Self { without_panels: true, ..self }
     }
 
     /// Fixes how a tensor is sharded over the mesh of [`on`](Self::on), as [`Schedule::shard`] does. All other shardings are chosen.
@@ -248,7 +248,7 @@ impl<'a> Search<'a> {
         let space = Space { kernel, homes: &self.homes, rotates: bounds.sends() };
         let prices = self.placed.map_or_else(|| Prices::new(self.machine), Prices::on);
         let mut found = Found::new(memory, seconds);
-        found.whole = self.whole;
+        found.without_panels = self.without_panels;
         let considered = grids.len();
         found.until = [1, 4].map(|quarters| self.limits.until(start, quarters));
         // If a sharding is given, no bound on the memory is known.
@@ -292,7 +292,7 @@ impl<'a> Search<'a> {
         }
         is_least &= !std::mem::take(&mut found.is_cut);
         // Pipelined schedules must be clearly faster than all so far.
-        grids.retain(|grid| !self.whole && bounds.sends() && grid.least[1] < found.clearly());
+        grids.retain(|grid| !self.without_panels && bounds.sends() && grid.least[1] < found.clearly());
         grids.sort_by(|one, other| one.order(other, 1));
         let mut left = (MOST_AHEAD / self.ranks).max(FEWEST_AHEAD);
         for Bounded { least: [_, bound], way, .. } in &grids {

@@ -24,7 +24,7 @@ pub(crate) const NOISE: f64 = 0.03;
 pub(crate) struct Found {
     pub(crate) memory: u64,
     /// Whether loops must not run in panels.
-    pub(crate) whole: bool,
+    pub(crate) without_panels: bool,
     /// Seconds of the best schedule of another search.
     below: f64,
     pub(crate) candidates: Vec<Candidate>,
@@ -127,7 +127,7 @@ impl Found {
     /// Prices the schedules with these loops on this mesh: as they are, and in panels.
     pub(crate) fn add(&mut self, space: &Space<'_>, whole: &Variant, prices: &Prices<'_>) -> Result<(), SearchError> {
         self.may_end |= self.least.is_some();
-        if self.whole {
+        if self.without_panels {
             return self.price(space, whole, prices).map(drop);
         }
         let kernel = space.kernel;
