@@ -105,7 +105,7 @@ impl Exchange {
         assert!(
             delivered >= region.len(),
             "{delivered} of the {} elements of {region} have an owner in reach, in an array sharded {sharding}; this is a \
-             bug of polyshard",
+             bug in polyshard",
             region.len()
         );
         Self { me: grid.world().rank(), keep: vec![Rc::new(own)], sends, receives, seen: Vec::new() }
@@ -215,7 +215,7 @@ pub(crate) fn owned<T>(array: &DistArray<T>, owner: &[usize], region: &Region) -
     let own = Subarray::of(array.sharding(), owner, region);
     assert!(
         own.len() == region.distinct(),
-        "the rank at {owner:?} owns {} of the {} elements of {region} of an array sharded {}; this is a bug of \
+        "the rank at {owner:?} owns {} of the {} elements of {region} of an array sharded {}; this is a bug in \
          polyshard",
         own.len(),
         region.distinct(),
