@@ -9,7 +9,8 @@
 use allocation_counter::AllocationInfo;
 use polyshard::prelude::*;
 use polyshard::program::Passing;
-use polyshard::runtime::{Grid, Progress, Redistribution, Region, Tile, Transport};
+use polyshard::runtime::engine::{Assign, Engine, Kernel, Leg, Owners, TileId, Transfer, coordinates};
+use polyshard::runtime::{Progress, Redistribution, Region, Transport};
 
 /// Checks that no rank allocates when a prepared program runs again.
 #[track_caller]
@@ -213,30 +214,38 @@ fn pointwise_kernels_and_stencils() {
 fn what_is_under_way_is_polled_without_memory() {
     let mesh = Mesh::new([("x", 3)]);
     let home = Sharding::new(&mesh, &[3000], &[Placement::pin("x", 0)]).expect("a sharding");
-    let whole = Region::new(std::iter::once(0..3000));
     for progress in [Progress::Slices, Progress::Thread] {
         let counted = polyshard::spmd(3, |world| {
             world.set_transport(Transport::Messages);
             world.set_progress(progress)?;
-            let group = Grid::new(world, &mesh)?.group(&[0])?;
             let array = DistArray::from_fn(world, &home, |at| at[0] as f64)?;
-            let mut tile = Tile::ahead("A", 3000, 1, Some((&group, Passing::Chain(1))))?;
+            let root = coordinates(|_: [i64; 1], _: [i64; 0]| [0]);
+            let passed = Transfer::input("A", 0)
+                .region(|_: [i64; 1], _: [i64; 0]| Region::new(std::iter::once(0..3000)))
+                .by([Leg::collective([0], Owners::One(root))])
+                .ahead(1, 3000)
+                .passing(Passing::Chain(1));
+            let kernel = Kernel::new("pass", "B[i] = A[i]", &mesh, Assign::Set, [&home, &home]);
+            let mut engine = Engine::new(world, [kernel.transfers([passed, Transfer::output("B")])])?;
+            let mut into = DistArray::filled(world, &home, 0.0)?;
+            let mut run = engine.run(0, &[&array], &mut into)?;
             if !world.is_root() {
-                tile.begin_broadcast(&group, &[0], &array, &whole)?;
+                run.begin(TileId(0), &[])?;
             }
             let mut polled = Ok(false);
             let mut poll = || {
-                polled = tile.poll(world);
-                drop(world.poll_meanwhile([tile.under_way()]));
+                polled = run.poll();
+                run.compute(&[], &[], |_| ()).expect("it computes nothing");
             };
             poll();
             let counted = allocation_counter::measure(|| (0..50).for_each(|_| poll()));
             assert_eq!(polled?, progress == Progress::Slices && !world.is_root());
             world.comm().barrier()?;
             if world.is_root() {
-                tile.begin_broadcast(&group, &[0], &array, &whole)?;
+                run.begin(TileId(0), &[])?;
             }
-            tile.arrive(world, &array)?;
+            run.end(TileId(0))?;
+            run.finish()?;
             Ok::<_, polyshard::Error>(counted.count_total)
         });
         assert_eq!(counted.expect("it comes"), [0; 3], "{progress:?}");

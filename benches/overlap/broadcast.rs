@@ -3,7 +3,8 @@
 use polyshard::machine::{Device, Interconnect, Level, Machine, units};
 use polyshard::prelude::*;
 use polyshard::program::Passing;
-use polyshard::runtime::{Grid, Region, Tile, spmd_emulated};
+use polyshard::runtime::engine::{Assign, Engine, Kernel, Leg, Owners, TileId, Transfer, coordinates};
+use polyshard::runtime::{Region, spmd_emulated};
 use polyshard_testing::bench::clock::together;
 use polyshard_testing::bench::record::median;
 
@@ -28,25 +29,31 @@ pub(crate) fn compare(runs: usize) -> polyshard::Result<()> {
         let mesh = Mesh::new([("x", ranks)]);
         let elements = BYTES / size_of::<f64>();
         let home = Sharding::new(&mesh, &[elements], &[polyshard::layout::Placement::pin("x", 0)])?;
-        let whole = Region::new(std::iter::once(0..elements as i64));
         spmd_emulated(&machine, 1.0, |world| {
-            let group = Grid::new(world, &mesh)?.group(&[0])?;
             let array = DistArray::from_fn(world, &home, |at| at[0] as f64)?;
-            let passing = Passing::new(ranks as u64, BYTES as u64);
-            let mut tile = Tile::ahead("A", elements, 1, Some((&group, passing)))?;
+            let panel = Transfer::input("A", 0)
+                .region(move |_: [i64; 1], _: [i64; 0]| Region::new(std::iter::once(0..elements as i64)))
+                .by([Leg::collective([0], Owners::One(coordinates(|_: [i64; 1], _: [i64; 0]| [0])))])
+                .ahead(1, elements)
+                .passing(Passing::new(ranks as u64, BYTES as u64));
+            let kernel = Kernel::new("broadcast", "B[i] = A[i]", &mesh, Assign::Set, [&home, &home]);
+            let mut engine = Engine::new(world, [kernel.transfers([panel, Transfer::output("B")])])?;
+            let mut unused = DistArray::filled(world, &home, 0.0)?;
+            let mut run = engine.run(0, &[&array], &mut unused)?;
             let mut times = Vec::new();
-            for run in 0..=runs {
+            for turn in 0..=runs {
                 let taken = together(world, || {
-                    tile.begin_broadcast(&group, &[0], &array, &whole)?;
-                    while tile.poll(world)? {
+                    run.begin(TileId(0), &[])?;
+                    while run.poll()? {
                         std::thread::yield_now();
                     }
-                    tile.arrive(world, &array)
+                    run.end(TileId(0))
                 })?;
-                if run > 0 {
+                if turn > 0 {
                     times.push(taken);
                 }
             }
+            run.finish()?;
             let (wire, took) = (BYTES as f64 / PORT.0, median(times));
             if world.is_root() {
                 println!("{ranks:>5} {:>10} {:>10} {:>6.2}", units::seconds(wire), units::seconds(took), took / wire);

@@ -4,9 +4,9 @@
 //! `#[comment = " .."]`, which the formatter prints as `// ..`.
 //!
 //! ```text
-//! Program --body, sequence--> items over placeholders, `__0.broadcast(__1, ..)`
+//! Program --items, sequence-> items over placeholders, `run.transfer(__0, &[__1])?`
 //!         --imports---------> `use` items that the items need
-//!         --names-----------> identifiers, `a_tile.broadcast(along_y, ..)`
+//!         --names-----------> identifiers, `run.transfer(a_tile, &[ko])?`
 //!         --prettyplease----> text
 //! ```
 //!
@@ -15,26 +15,27 @@
 //!
 //! | file | emits |
 //! | --- | --- |
-//! | `items` | `mesh()`, `sharding_a()`, `run`, `run_into` and `Prepared`, with holes for its fields and statements |
-//! | `body` | the fields, and the statements of `run_into`: loops, transfers, and the call that computes |
+//! | `items` | `mesh()`, `sharding_a()`, `run`, `run_into` and `Prepared` of one kernel |
+//! | `table` | the kernel's arrays and transfers, as a value for the runtime's engine |
+//! | `body`, `leaf` | the statements of a run: loops, transfers, and the call that computes |
 //! | `index`, `value` | expressions inside these: `7 * x + 7` over `i64`, `v0 * v1` over elements |
-//! | `sequence`, `reduction` | the outer module of a program of several statements |
+//! | `sequence`, `reduction` | the module of a program of several statements |
 //!
-//! The operations are lists of actions that do not depend on Rust: `Nest::actions` lists those of a nest, which `body`
-//! spells out; `sequence` lists those of a program of several statements, which its `spelling` spells out. Another
-//! language would be another spelling of these lists.
+//! `sequence` lists the actions of a program of several statements, which do not depend on Rust, and its `spelling` spells
+//! them out.
 
 mod body;
-mod field;
 mod index;
 mod items;
+mod leaf;
 mod names;
 mod reduction;
 mod sequence;
+mod table;
 mod value;
 
 use names::Names;
-use polyshard_program::{Nest, Program, Statement, TileId};
+use polyshard_program::{Nest, Program};
 use proc_macro2::TokenStream;
 use quote::quote;
 
@@ -88,7 +89,7 @@ pub fn rust_source(program: &Program, options: &SourceOptions) -> String {
     let (from, text, tokens) = match program.body().only_nest() {
         Some(nest) => {
             let from = format!(" from {}", nest.kernel.statement());
-            (from, steps(nest), kernel_module(nest, &program.body().statements, &[], &runtime))
+            (from, steps(nest), kernel_module(program, &runtime))
         }
         None => (String::new(), program.to_string(), sequence::module(program, &runtime)),
     };
@@ -109,23 +110,19 @@ pub fn rust_source(program: &Program, options: &SourceOptions) -> String {
 pub fn scalar_parameters(program: &Program) -> Vec<String> {
     let nest = program.nest();
     let names = Names::new(nest);
-    let chosen = names.wanted.chosen(&items(nest, &program.body().statements, &[], &names));
+    let chosen = names.wanted.chosen(&items::items(nest, &program.body().statements, &names));
     names.scalars.iter().map(|scalar| chosen.name(scalar).to_string()).collect()
 }
 
-/// The module of one kernel, which runs these statements and keeps these tiles for other kernels.
-fn kernel_module(nest: &Nest, statements: &[Statement], kept: &[TileId], runtime: &syn::Path) -> TokenStream {
+/// The module of a program of one kernel.
+fn kernel_module(program: &Program, runtime: &syn::Path) -> TokenStream {
+    let nest = program.nest();
     let names = Names::new(nest);
-    let items = items(nest, statements, kept, &names);
+    let items = items::items(nest, &program.body().statements, &names);
     // Choose imports before names: a user's name may equal that of an item, which would then be imported needlessly.
     let uses = imports(runtime, &items);
     let items = names.wanted.chosen(&items).write(items);
     quote! { #uses #items }
-}
-
-/// The items of a kernel's module, with placeholders for names.
-fn items(nest: &Nest, statements: &[Statement], kept: &[TileId], names: &Names) -> TokenStream {
-    items::items(nest, names, kept, &body::fields(nest, names), &body::body(nest, statements, names))
 }
 
 /// Imports exactly the items of the runtime that the code uses, so that no import is unused.
@@ -137,14 +134,14 @@ fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
     let pick = |names: &str| -> Vec<syn::Ident> {
         names.split(' ').filter(|name| used(name)).map(|name| syn::parse_str(name).expect("a name")).collect()
     };
-    let layout = pick("AxisExpr AxisPart Division Mesh Neighbours Placement Reach Sharding");
+    let engine = pick("CollectiveBy Engine Kernel LeafPart Passing TileId Transfer coordinates");
+    let layout = pick("AxisExpr AxisPart Division Mesh Neighbours Placement Reach Sharding Stages");
     let leaf = pick(
-        "Access Assign BlockDepth Comparison Conditional Factor Function LeafBoxes LeafLoopId Name Named Number OperandId Product ProductId \
-         Products Ramp Role Slices SlicesOf TileStatement Value contract nest nest_with_numbers pointwise",
+        "Access Assign BlockDepth Comparison Conditional Factor Function LeafLoopId Name Named Number OperandId Product ProductId Products \
+         Role SlicesOf TileStatement Value contract nest nest_with_numbers pointwise",
     );
     let top = pick(
-        "DistArray Element Grid Group InputTable KeptTile Leg OutTile Owners Passing Redistribution ReduceOp Reduction Region Result Room SharedInputs StepBuffers Strided \
-         Tile Way World Written count",
+        "DistArray Element Leg Owners Redistribution ReduceOp Reduction Region Result Room Strided Way World count",
     );
     let reductions = pick("Collective Lowered LoweredStep Procedure");
     // An empty list would be an unused import.
@@ -154,6 +151,7 @@ fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
     let cow = used("Cow").then(|| quote! { use std::borrow::Cow; });
     let imports = [
         cow,
+        from(quote! { ::engine }, &engine),
         from(quote! { ::layout }, &layout),
         from(quote! { ::leaf }, &leaf),
         from(quote! { ::reduction }, &reductions),
@@ -163,19 +161,20 @@ fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
 }
 
 /// Whether an identifier occurs in the tokens where it may name an item: fields and methods follow one dot, ends of
-/// ranges two.
+/// ranges two, and items of a path two colons.
 fn names_item(tokens: &TokenStream, name: &str) -> bool {
-    let mut dots = 0;
+    let (mut dots, mut colons) = (0, 0);
     tokens.clone().into_iter().any(|token| {
-        let is_of_value = std::mem::take(&mut dots) == 1;
+        let is_inside = (std::mem::take(&mut dots), std::mem::take(&mut colons));
         match token {
-            proc_macro2::TokenTree::Ident(ident) => ident == name && !is_of_value,
+            proc_macro2::TokenTree::Ident(ident) => ident == name && is_inside.0 != 1 && is_inside.1 != 2,
             proc_macro2::TokenTree::Group(group) => names_item(&group.stream(), name),
-            proc_macro2::TokenTree::Punct(punct) if punct.as_char() == '.' => {
-                dots = 1 + usize::from(is_of_value);
+            proc_macro2::TokenTree::Punct(punct) => {
+                dots = if punct.as_char() == '.' { is_inside.0 + 1 } else { 0 };
+                colons = if punct.as_char() == ':' { is_inside.1 + 1 } else { 0 };
                 false
             }
-            _ => false,
+            proc_macro2::TokenTree::Literal(_) => false,
         }
     })
 }

@@ -81,9 +81,9 @@ pub use kernel_error::KernelError;
 pub use lower_bound::LowerBound;
 pub use matching::{MOST_AHEAD, Matching, Mismatch};
 pub use nest::{
-    Action, Blocks, Brought, Buffers, CollectiveBy, Direction, Factor, Interior, Leaf, LeafAccess, LeafLoop,
-    LeafNumber, LeafOp, LeafPart, Leg, Loop, LoopBlock, MOST_TIME_STEPS, Nest, Overlap, Owners, Passing, PathStep,
-    Product, Region, Role, Route, Shift, SlicesOf, Source, Tile, TileOperand, TimeSteps, Transfer, When,
+    Blocks, Brought, Buffers, CollectiveBy, Direction, Factor, Interior, Leaf, LeafAccess, LeafLoop, LeafNumber,
+    LeafOp, LeafPart, Leg, Loop, LoopBlock, MOST_TIME_STEPS, Nest, Overlap, Owners, Passing, PathStep, Product, Region,
+    Role, Route, Shift, SlicesOf, Tile, TileOperand, TimeSteps, Transfer,
 };
 pub use number::{Number, ScalarType};
 pub use pattern::{LeafKind, Offsets, Pattern, list};

@@ -7,12 +7,11 @@
 //! | --- | --- |
 //! | `region`, `route`, `interior`, `time_steps` | regions, routes, and the part of a leaf to compute while a halo is in flight |
 //! | `products`, `path`, `operation` | leaves of several operands |
-//! | `actions`, `overlap`, `queries` | actions at each statement, overlap with computation, queries |
+//! | `overlap`, `queries` | overlap with computation, queries |
 //! | `complete`, `check`, `steps` | derived parts, and checks that the parts fit together |
 //!
 //! Tests: `program/tests/it/refused.rs`.
 
-mod actions;
 mod check;
 mod complete;
 mod interior;
@@ -26,7 +25,6 @@ mod route;
 mod steps;
 mod time_steps;
 
-pub use actions::{Action, Source, When};
 pub use interior::{Interior, LeafPart};
 pub use overlap::{Overlap, SlicesOf};
 pub use path::PathStep;

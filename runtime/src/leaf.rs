@@ -43,7 +43,7 @@ pub use expression::Expression;
 pub use gemm::Vectors;
 pub use named::{Named, register};
 pub use nest::{Ramp, nest, nest_with_numbers};
-pub use parts::{LeafBox, LeafBoxes};
+pub(crate) use parts::{LeafBox, LeafBoxes};
 pub use pointwise::{Closure, Pointwise, pointwise};
 pub use polyshard_layout::Name;
 pub use polyshard_program::{
@@ -52,7 +52,7 @@ pub use polyshard_program::{
 };
 pub use products::Products;
 pub use rows::Rows;
-pub use slices::Slices;
+pub(crate) use slices::Slices;
 
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,8 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `spmd`, `emulate`, `world`, `grid`, `groups`, `backend` | ranks: how they start, and how each sees the others |
-//! | `comm`, `collectives`, `exchange`, `legs`, `permutation`, `reduce`, `progress`, `publish` | communication, from messages to legs |
+//! | `comm`, `collectives`, `exchange`, `permutation`, `reduce`, `progress`, `publish` | communication, from messages to legs |
+//! | `engine` | what runs of kernels need, and their transfers |
 //! | `array`, `block`, `region`, `view`, `npy`, `output`, `sample` | arrays, their blocks, boxes of them, and files |
 //! | `redistribute`, `subarray`, `transport` | arrays from one sharding to another |
 //! | `tile`, `shared_inputs`, `shared_tiles` | the data that a step reads and writes, fetched or in place |
@@ -22,6 +23,7 @@ mod collectives;
 pub mod comm;
 mod element;
 mod emulate;
+pub mod engine;
 mod error;
 mod exchange;
 mod execute;
@@ -29,7 +31,6 @@ mod grid;
 mod groups;
 mod instances;
 pub mod leaf;
-mod legs;
 pub mod machine;
 mod math;
 mod memory;
@@ -72,9 +73,11 @@ pub use output::{CompleteFile, Output, OutputFile, remove_partial_files};
 pub use permutation::count;
 pub use polyshard_layout as layout;
 pub use polyshard_layout::DType;
-pub use polyshard_program::{Leg, Owners, Packing, Passing, Way, reduction};
-pub use progress::{Polled, Progress, UnderWay};
-pub use shared_inputs::{InputTable, Shards, SharedInputs};
+pub use polyshard_program::{Leg, Owners, Packing, Way, reduction};
+pub use progress::Progress;
+pub(crate) use progress::{Polled, UnderWay};
+pub(crate) use shared_inputs::{InputTable, Shards, SharedInputs};
+pub(crate) use tile::{OutTile, Tile};
 
 pub use redistribute::Redistribution;
 pub use reduce::Reduction;
@@ -82,7 +85,6 @@ pub use reference::reference;
 pub use region::Region;
 pub use room::Room;
 pub use spmd::{exit, launched_rank, launched_ranks, spmd, spmd_checked};
-pub use tile::{KeptTile, OutTile, StepBuffers, Tile, Written};
 pub use transport::Transport;
 pub use view::{Strided, StridedMut, View, ViewMut};
 pub use world::{Group, Numbering, World};

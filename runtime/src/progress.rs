@@ -76,10 +76,9 @@ pub(crate) trait Advance: Send {
     fn is_idle(&self) -> bool;
 }
 
-/// In-flight transfers of a tile, as [`Tile::under_way`](crate::Tile::under_way) and
-/// [`OutTile::under_way`](crate::OutTile::under_way) return it for [`World::poll_meanwhile`](crate::World::poll_meanwhile).
+/// In-flight transfers of a tile, for [`World::poll_meanwhile`](crate::World::poll_meanwhile).
 #[derive(Clone)]
-pub struct UnderWay(Arc<Mutex<dyn Advance>>);
+pub(crate) struct UnderWay(Arc<Mutex<dyn Advance>>);
 
 impl UnderWay {
     pub(crate) fn new(what: Arc<Mutex<dyn Advance>>) -> Self {
@@ -94,7 +93,7 @@ impl UnderWay {
 /// Keeps the progress thread polling until dropped, if the rank has one; see
 /// [`World::poll_meanwhile`](crate::World::poll_meanwhile).
 #[must_use = "the progress thread stops when this is dropped"]
-pub struct Polled(Option<Rc<ProgressThread>>);
+pub(crate) struct Polled(Option<Rc<ProgressThread>>);
 
 impl Drop for Polled {
     fn drop(&mut self) {

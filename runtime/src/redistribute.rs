@@ -24,8 +24,8 @@ mod shared;
 #[cfg(test)]
 mod tests;
 
+use crate::engine::{At, Ends, carry_out};
 use crate::layout::Sharding;
-use crate::legs::{At, Ends, carry_out};
 use crate::{DistArray, Element, RedistributionError, Result, Transport, World};
 use moving::{Moved, Moving};
 use polyshard_program::Way;

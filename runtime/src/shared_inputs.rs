@@ -20,28 +20,7 @@ use std::hash::Hash;
 use std::ops::Deref;
 
 /// The input arrays of one run, published for the ranks that share memory with this one.
-///
-/// ```
-/// use polyshard::prelude::*;
-/// use polyshard::runtime::{Grid, InputTable, Region, SharedInputs, Tile};
-/// let mesh = Mesh::new([("x", 2)]);
-/// let halves = Sharding::new(&mesh, &[4], &[Placement::block(0, mesh.axes::<1>()[0])]).expect("a sharding");
-/// spmd(2, |world| {
-///     let row = Grid::new(world, &mesh)?.group(&[0])?;
-///     let a = DistArray::from_fn(world, &halves, |index| index[0] as f64)?;
-///     let mut tile = Tile::new("A", 2)?;
-///     let mut known = InputTable::default();
-///     let inputs = SharedInputs::new(world, [&a], &mut known)?;
-///     let [a] = inputs.shards();
-///     let first_half = Region::new(std::iter::once(0..2));
-///     tile.broadcast(&row, &[0], a, &first_half)?; // rank 1 reads it where rank 0 has it
-///     inputs.release()?;
-///     assert_eq!(world.bytes_received(), [0, 16][world.rank()]); // counted as if it had been sent
-///     Ok(())
-/// })?;
-/// # Ok::<(), polyshard::Error>(())
-/// ```
-pub struct SharedInputs<'a, T> {
+pub(crate) struct SharedInputs<'a, T> {
     world: &'a World,
     arrays: SmallVec<[&'a DistArray<T>; 4]>,
     /// `None` if nothing is published: then all data of other ranks is received in messages.
@@ -52,7 +31,7 @@ pub struct SharedInputs<'a, T> {
 
 /// Cached locations of the inputs of a run, for the next one: where other ranks had them is not looked up again.
 #[derive(Default)]
-pub struct InputTable {
+pub(crate) struct InputTable {
     tables: Vec<ShardTable>,
     /// A number for the program and the shardings of its inputs, on which all ranks must agree.
     program: Option<u32>,
@@ -76,36 +55,24 @@ struct ShardTable {
 /// An array whose shards this rank reads in place, as far as it sees them.
 ///
 /// It is made from [`SharedInputs`] while a program runs, or from an array alone: then other shards are received in messages.
-pub struct Shards<'a, T> {
+pub(crate) struct Shards<'a, T> {
     array: &'a DistArray<T>,
     table: Option<(&'a World, &'a ShardTable)>,
 }
 
 impl<'a, T: Element> SharedInputs<'a, T> {
-    /// Publishes `arrays` to the ranks that share memory with this one; collective over the world.
-    ///
-    /// Nothing is published if no ranks share memory, or [messages are requested](World::set_transport). The table is that of earlier runs
-    /// on arrays with the same shardings, or a new one.
-    ///
-    /// # Errors
-    /// If the ranks publish different inputs, which is an error on all of them, or another rank failed.
-    pub fn new<const N: usize>(
-        world: &'a World,
-        arrays: [&'a DistArray<T>; N],
-        known: &'a mut InputTable,
-    ) -> Result<Self> {
-        Self::publish(world, &arrays, known, world.transport())
-    }
-
     /// Publishes none of these arrays.
     pub(crate) fn none(world: &'a World, arrays: &[&'a DistArray<T>]) -> Self {
         Self { world, arrays: arrays.iter().copied().collect(), known: None, owners: SmallVec::new() }
     }
 
-    /// As [`new`](Self::new), with this transport.
+    /// Publishes `arrays` to the ranks that share memory with this one; collective over the world.
+    ///
+    /// Nothing is published if no ranks share memory, or messages are requested. The table is that of earlier runs on arrays with the same
+    /// shardings, or a new one.
     ///
     /// # Errors
-    /// [`RunError::NotShared`] if the transport is [`Shared`](Transport::Shared), and an array is not seen by all ranks.
+    /// If the ranks publish different inputs, which is an error on all of them, or another rank failed. [`RunError::NotShared`] if the transport is [`Shared`](Transport::Shared), and an array is not seen by all ranks.
     pub(crate) fn publish(
         world: &'a World,
         arrays: &[&'a DistArray<T>],
@@ -159,17 +126,6 @@ impl<'a, T: Element> SharedInputs<'a, T> {
         Ok(())
     }
 
-    /// Returns the arrays, in the order in which they were given.
-    ///
-    /// # Panics
-    /// If their number is not `N`.
-    #[track_caller]
-    #[must_use]
-    pub fn shards<const N: usize>(&self) -> [Shards<'_, T>; N] {
-        assert!(N == self.arrays.len(), "{N} of {} arrays are asked for: ask for all", self.arrays.len());
-        std::array::from_fn(|nth| self.array(nth))
-    }
-
     /// Returns the array number `nth`.
     pub(crate) fn array(&self, nth: usize) -> Shards<'_, T> {
         let table = self.known.as_ref().map(|known| (self.world, &known.tables[nth]));
@@ -180,7 +136,7 @@ impl<'a, T: Element> SharedInputs<'a, T> {
     ///
     /// # Errors
     /// If another rank failed.
-    pub fn release(mut self) -> Result<()> {
+    pub(crate) fn release(mut self) -> Result<()> {
         let Some(known) = self.known.take() else { return Ok(()) };
         let memory = self.world.memory()?;
         let peers = Peers { comm: self.world.comm(), memory: &*memory, rank: &|rank| rank, are_all: true };
@@ -381,6 +337,14 @@ mod tests {
         Region::new(std::iter::once(from..to))
     }
 
+    fn publish<'a, T: Element>(
+        world: &'a World,
+        array: &'a DistArray<T>,
+        known: &'a mut InputTable,
+    ) -> Result<SharedInputs<'a, T>> {
+        SharedInputs::publish(world, &[array], known, world.transport())
+    }
+
     #[test]
     fn what_one_rank_owns_is_read_where_it_has_it_and_counted_as_received() {
         let (mesh, sharding) = blocks(3);
@@ -390,8 +354,8 @@ mod tests {
             let owner = exchange_words(world.comm(), "addresses", [a.block().as_ptr().addr() as u64])?[1][0];
             let mut tile = Tile::new("A", 4)?;
             let mut known = InputTable::default();
-            let inputs = SharedInputs::new(world, [&a], &mut known)?;
-            let [a] = inputs.shards();
+            let inputs = publish(world, &a, &mut known)?;
+            let a = inputs.array(0);
             tile.broadcast(&group, &[1], a, &region(5, 8))?;
             let view = tile.view(a).strided(&[5], &[&[1]]);
             let address = view.data.as_ptr().addr() + view.offset as usize * size_of::<f64>();
@@ -410,8 +374,8 @@ mod tests {
             let group = Grid::new(world, &mesh)?.group(&[0])?;
             let a = DistArray::from_fn(world, &sharding, |index| index[0] as i32)?;
             let mut known = InputTable::default();
-            let inputs = SharedInputs::new(world, [&a], &mut known)?;
-            let [a] = inputs.shards();
+            let inputs = publish(world, &a, &mut known)?;
+            let a = inputs.array(0);
             let mut tile = Tile::new("A", 12)?;
             tile.all_gather(&group, a, &region(2, 8))?;
             let view = tile.view(a).strided(&[2], &[&[1]]);
@@ -431,8 +395,8 @@ mod tests {
             let address = a.block().as_ptr();
             world.set_transport(Transport::Messages);
             let mut known = InputTable::default();
-            let inputs = SharedInputs::new(world, [&a], &mut known)?;
-            let [shards] = inputs.shards();
+            let inputs = publish(world, &a, &mut known)?;
+            let shards = inputs.array(0);
             assert!(!shards.are_shared() && !shards.sees(1 - world.rank()));
             let mut tile = Tile::new("A", 6)?;
             tile.broadcast(&group, &[1], shards, &region(6, 9))?;
@@ -451,11 +415,11 @@ mod tests {
         let done = spmd(2, |world| -> Result<()> {
             let mut a = DistArray::filled(world, &sharding, 3.0_f32)?;
             let address = a.block().as_ptr();
-            SharedInputs::new(world, [&a], &mut InputTable::default())?.release()?;
+            publish(world, &a, &mut InputTable::default())?.release()?;
             a.block_mut()[0] = 4.0;
             assert_eq!(a.block().as_ptr(), address, "it came back");
             // As if a rank failed during the run.
-            drop(SharedInputs::new(world, [&a], &mut InputTable::default())?);
+            drop(publish(world, &a, &mut InputTable::default())?);
             a.block_mut()[1] = 5.0;
             assert_ne!(a.block().as_ptr(), address, "others may be reading it");
             assert_eq!(a.block()[..3], [4.0, 5.0, 3.0]);
@@ -470,7 +434,7 @@ mod tests {
         let failed = spmd(3, |world| -> Result<()> {
             let a = DistArray::filled(world, &sharding, 3.0_f32)?;
             let mut known = InputTable::default();
-            let inputs = SharedInputs::new(world, [&a], &mut known)?;
+            let inputs = publish(world, &a, &mut known)?;
             assert!(world.rank() != 1, "a leaf that panics");
             inputs.release()
         });

@@ -30,13 +30,12 @@
 //! | `fetch`, `collective`, `exchange`, `shift` | tiles that are read in place and fetched |
 //! | `out`, `sums`, `terms`, `written` | output tiles |
 //! | `ahead`, `leaving`, `pending`, `under_way` | transfers in flight to and from tiles |
-//! | `kept`, `time_steps`, `sequence`, `stages` | reused data, and cached routes of regions |
+//! | `time_steps`, `sequence`, `stages` | data of time steps, and cached routes of regions |
 
 mod ahead;
 mod collective;
 mod exchange;
 mod fetch;
-mod kept;
 mod leaving;
 mod out;
 mod pending;
@@ -49,10 +48,9 @@ mod time_steps;
 mod under_way;
 mod written;
 
-pub use kept::KeptTile;
-pub use out::OutTile;
-pub use time_steps::StepBuffers;
-pub use written::Written;
+pub(crate) use out::OutTile;
+pub(crate) use time_steps::StepBuffers;
+pub(crate) use written::Written;
 
 use crate::comm::Piece;
 use crate::exchange::owned;
@@ -79,7 +77,7 @@ use under_way::Transfers;
 ///
 /// It holds nothing; or a region of this rank's own shard, or of another shard that it can see, in place; or a region in its buffer or in a
 /// message, dense and row-major.
-pub struct Tile<T> {
+pub(crate) struct Tile<T> {
     held: Held,
     buffer: Buffer<T>,
     relay: Buffer<T>,
@@ -147,7 +145,7 @@ impl<T: Element> Tile<T> {
     ///
     /// # Errors
     /// If they do not fit in free memory.
-    pub fn new(name: &str, elements: usize) -> Result<Self> {
+    pub(crate) fn new(name: &str, elements: usize) -> Result<Self> {
         Ok(Self {
             held: Held::Nothing,
             buffer: buffer(name, elements)?,
@@ -169,31 +167,21 @@ impl<T: Element> Tile<T> {
     ///
     /// # Errors
     /// As for [`new`](Self::new).
-    pub fn relay(name: &str, elements: usize) -> Result<Self> {
+    pub(crate) fn relay(name: &str, elements: usize) -> Result<Self> {
         Ok(Self { relay: buffer(name, elements)?, ..Self::new(name, elements)? })
     }
 
     /// Returns the tile, to be fetched from one array only and with the same region each time on every rank: the messages of an
     /// [`exchange`](Self::exchange) or a [`halo`](Self::halo) are worked out once.
-    ///
-    /// ```
-    /// let tile = polyshard::runtime::Tile::<f32>::new("A", 64)?.fixed();
-    /// # Ok::<(), polyshard::Error>(())
-    /// ```
     #[must_use]
-    pub fn fixed(self) -> Self {
+    pub(crate) fn fixed(self) -> Self {
         Self { is_fixed: true, ..self }
     }
 
     /// Returns the tile, whose [`all_gather`](Self::all_gather) is one broadcast per owner of a part; without it, all parts are gathered at
     /// once. All members of the group must do the same.
-    ///
-    /// ```
-    /// let tile = polyshard::runtime::Tile::<f32>::new("A", 64)?.in_pieces();
-    /// # Ok::<(), polyshard::Error>(())
-    /// ```
     #[must_use]
-    pub fn in_pieces(self) -> Self {
+    pub(crate) fn in_pieces(self) -> Self {
         Self { in_pieces: true, ..self }
     }
 
@@ -201,7 +189,7 @@ impl<T: Element> Tile<T> {
     ///
     /// # Panics
     /// If the region wraps around the end of its array: a bug in polyshard.
-    pub fn hold(&mut self, region: &Region) {
+    pub(crate) fn hold(&mut self, region: &Region) {
         one_box(region);
         self.held = Held::Shard(region.clone());
     }
@@ -210,7 +198,7 @@ impl<T: Element> Tile<T> {
     ///
     /// # Panics
     /// If this rank does not own all of it, or it does not fit the buffer: a bug in polyshard.
-    pub fn copy<'a>(&mut self, source: impl Into<Shards<'a, T>>, region: &Region) {
+    pub(crate) fn copy<'a>(&mut self, source: impl Into<Shards<'a, T>>, region: &Region) {
         let source = source.into();
         let own = owned(source.array(), source.coordinates(), region);
         own.copy(Place::Block, source.block(), Place::Region, self.room(region));
@@ -222,7 +210,7 @@ impl<T: Element> Tile<T> {
     /// # Panics
     /// If it does not hold one box of a shard: a bug in polyshard.
     #[must_use]
-    pub fn view<'a>(&'a self, source: impl Into<Shards<'a, T>>) -> View<'a, T> {
+    pub(crate) fn view<'a>(&'a self, source: impl Into<Shards<'a, T>>) -> View<'a, T> {
         let shards = source.into();
         let source = shards.array();
         match &self.held {

@@ -148,9 +148,10 @@ impl World {
     ///
     /// ```
     /// # use polyshard::prelude::*;
-    /// # use polyshard::runtime::Tile;
+    /// let mesh = Mesh::new([("x", 2)]);
+    /// let blocks = Sharding::new(&mesh, &[2 << 20], &[Placement::block(0, "x")]).expect("a sharding");
     /// let kept = spmd(2, |world| {
-    ///     drop(Tile::<f64>::new("A", 1 << 20)?);
+    ///     drop(DistArray::filled(world, &blocks, 1.0f64)?);
     ///     let kept = world.kept_memory();
     ///     world.release_memory();
     ///     Ok([kept, world.kept_memory()])
@@ -307,26 +308,7 @@ impl World {
     /// Makes the progress thread poll the transfers of some tiles while this rank computes, until the returned value is dropped; under MPI,
     /// until this rank communicates, if that is earlier. Does nothing if transfers are polled between slices. If a poll panics, so does the
     /// drop; an error is returned by the tile's next `poll` or `arrive`.
-    ///
-    /// ```
-    /// use polyshard::prelude::*;
-    /// use polyshard::runtime::{Grid, Progress, Region, Tile};
-    /// let mesh = Mesh::new([("x", 2)]);
-    /// let rows = Sharding::new(&mesh, &[2], &[Placement::block(0, mesh.axes::<1>()[0])]).expect("a sharding");
-    /// spmd(2, |world| {
-    ///     world.set_progress(Progress::Thread)?;
-    ///     let pair = Grid::new(world, &mesh)?.group(&[0])?;
-    ///     let a = DistArray::from_fn(world, &rows, |index| index[0] as f64)?;
-    ///     let mut tile = Tile::ahead("A", 1, 1, None)?;
-    ///     tile.begin_broadcast(&pair, &[1], &a, &Region::new(std::iter::once(1..2)))?;
-    ///     let polled = world.poll_meanwhile([tile.under_way()]);
-    ///     // A leaf computes here.
-    ///     drop(polled);
-    ///     Ok(tile.arrive(world, &a)?)
-    /// })?;
-    /// # Ok::<(), polyshard::Error>(())
-    /// ```
-    pub fn poll_meanwhile(&self, under_way: impl IntoIterator<Item = UnderWay>) -> Polled {
+    pub(crate) fn poll_meanwhile(&self, under_way: impl IntoIterator<Item = UnderWay>) -> Polled {
         self.poller.poll_meanwhile(under_way)
     }
 

@@ -3,8 +3,9 @@
 //!
 //! `scripts/test` runs these under a memory checker, too, where they are smaller: `POLYSHARD_SMALL=1`.
 
+use polyshard_runtime::engine::{Engine, TileId};
 use polyshard_runtime::layout::{Mesh, Placement, Sharding};
-use polyshard_runtime::{DistArray, Error, Grid, OutTile, Redistribution, ReduceOp, Region, spmd};
+use polyshard_runtime::{DistArray, Error, Redistribution, spmd};
 use polyshard_testing::laws::memory;
 use std::time::Duration;
 
@@ -36,21 +37,20 @@ fn a_tile_stays_where_it_is_until_all_have_summed_it_up() {
     // One half of the ranks adds up tiles until a rank of the other half fails.
     let mesh = Mesh::new([("x", 2), ("y", members)]);
     let by_row = Sharding::new(&mesh, &[elements], &[Placement::block(0, mesh.axes::<2>()[1])]).expect("a sharding");
-    let all = Region::new(std::iter::once(0..elements as i64));
     for round in 0..rounds {
         let failed = spmd(2 * members, |world| {
-            let group = Grid::new(world, &mesh)?.group(&[1])?;
             let mut sums = DistArray::<f64>::filled(world, &by_row, 0.0)?;
-            let mut tile = OutTile::<f64>::new("C", elements)?;
+            let mut engine = Engine::new(world, [memory::sums::<2>(&by_row, 1)])?;
+            let mut run = engine.run(0, &[], &mut sums)?;
             world.comm().barrier()?;
             loop {
                 if world.rank() == members {
                     std::thread::sleep(Duration::from_micros(2000 + 700 * round));
                     return Err::<(), _>(Error::Mismatch("it gives up".into()));
                 }
-                tile.reset(&all, ReduceOp::Sum);
+                run.fill(TileId(0), &[])?;
                 if world.rank() < members {
-                    tile.reduce_scatter(&group, &mut sums, ReduceOp::Sum)?;
+                    run.transfer(TileId(0), &[])?;
                 } else {
                     world.comm().barrier()?;
                 }

@@ -10,12 +10,10 @@
 //  7  communicate(B, no)
 //  8  tensorize([mi, ni, k])
 
-use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-use polyshard::runtime::leaf::{Role, contract};
-use polyshard::runtime::{
-    DistArray, Grid, Group, InputTable, ReduceOp, Region, Result, SharedInputs, Tile,
-    World, count,
-};
+use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer, coordinates};
+use polyshard::runtime::layout::{Mesh, Placement, Sharding};
+use polyshard::runtime::leaf::{Assign, Role, contract};
+use polyshard::runtime::{DistArray, Leg, Owners, Region, Result, World, count};
 
 /// The mesh: x: 4.
 pub fn mesh() -> Mesh {
@@ -24,19 +22,19 @@ pub fn mesh() -> Mesh {
 
 /// Which rank owns which elements of `A`: [1 @ x].
 pub fn sharding_a() -> Sharding {
-    Sharding::new(&mesh(), &[17, 13], &[Placement::block(1usize, AxisExpr::axis("x"))])
+    Sharding::new(&mesh(), &[17, 13], &[Placement::block(1, "x")])
         .expect("the sharding was checked when this was generated")
 }
 
 /// Which rank owns which elements of `B`: [1 @ x].
 pub fn sharding_b() -> Sharding {
-    Sharding::new(&mesh(), &[17, 11], &[Placement::block(1usize, AxisExpr::axis("x"))])
+    Sharding::new(&mesh(), &[17, 11], &[Placement::block(1, "x")])
         .expect("the sharding was checked when this was generated")
 }
 
 /// Which rank owns which elements of `C`: [0 @ x].
 pub fn sharding_c() -> Sharding {
-    Sharding::new(&mesh(), &[13, 11], &[Placement::block(0usize, AxisExpr::axis("x"))])
+    Sharding::new(&mesh(), &[13, 11], &[Placement::block(0, "x")])
         .expect("the sharding was checked when this was generated")
 }
 
@@ -67,10 +65,7 @@ pub fn run_into(
 
 /// What runs of `C[m, n] += A[k, m] * B[k, n]` need, made once.
 pub struct Prepared<'world> {
-    grid: Grid<'world>,
-    along_x: std::rc::Rc<Group>,
-    b_tile: Tile<f32>,
-    known_inputs: InputTable,
+    engine: Engine<'world, f32>,
 }
 
 impl<'world> Prepared<'world> {
@@ -79,15 +74,8 @@ impl<'world> Prepared<'world> {
     /// # Errors
     /// If the world has not as many ranks as the mesh, or there is too little memory.
     pub fn new(world: &'world World) -> Result<Self> {
-        let grid = Grid::new(world, &mesh())?;
-        let along_x = grid.group(&[0])?;
-        let b_tile = Tile::new("B", 51)?;
-        let known_inputs = InputTable::default();
         Ok(Self {
-            grid,
-            along_x,
-            b_tile,
-            known_inputs,
+            engine: Engine::new(world, [kernel()])?,
         })
     }
     /// Runs the program on all ranks, which each return their shard of the output.
@@ -99,11 +87,7 @@ impl<'world> Prepared<'world> {
         a: &DistArray<f32>,
         b: &DistArray<f32>,
     ) -> Result<DistArray<f32>> {
-        let mut c = DistArray::filled(
-            self.grid.world(),
-            &sharding_c(),
-            ReduceOp::Sum.identity(),
-        )?;
+        let mut c = DistArray::filled(self.engine.world(), &sharding_c(), 0f32)?;
         self.run_into(a, b, &mut c)?;
         Ok(c)
     }
@@ -117,34 +101,65 @@ impl<'world> Prepared<'world> {
         b: &DistArray<f32>,
         c: &mut DistArray<f32>,
     ) -> Result<()> {
-        let Self { grid, along_x, b_tile, known_inputs } = self;
         a.expect("A", &sharding_a())?;
         b.expect("B", &sharding_b())?;
         c.expect("C", &sharding_c())?;
-        let [x] = grid.coordinates();
-        // until the end, ranks of a node read each other's inputs where they are
-        let shared = SharedInputs::new(grid.world(), [a, b], known_inputs)?;
-        let [a, b] = shared.shards();
-        // step 4: shard(A, m @ x): A, local
+        let mut run = self.engine.run(0, &[a, b], c)?;
+        let [x] = run.coordinates();
+        let [a_tile, b_tile] = [0, 1].map(TileId);
         // step 2: divide(n, no, ni, 4)
         for no in 0..4i64 {
-            // step 7: communicate(B, no): B, broadcast(x)
-            let b_region = Region::new([0..17, 3 * no..(3 * no + 3).min(11)]);
-            b_tile.broadcast(along_x, &[no], b, &b_region)?;
+            run.transfer(b_tile, &[no])?;
             // step 8: tensorize([mi, ni, k])
-            contract(
+            run.compute(
+                &[no],
                 &[
                     count((4 * x + 4).min(13) - 4 * x),
                     count((3 * no + 3).min(11) - 3 * no),
                     17,
                 ],
-                &[Role::M, Role::N, Role::K],
-                1f32,
-                a.view().strided(&[0, 4 * x], &[&[0, 0, 1], &[1, 0, 0]]),
-                b_tile.view(b).strided(&[0, 3 * no], &[&[0, 0, 1], &[0, 1, 0]]),
-                c.view_mut().strided(&[4 * x, 3 * no], &[&[1, 0, 0], &[0, 1, 0]]),
-            );
+                |leaf| {
+                    contract(
+                        &leaf.counts(),
+                        &[Role::M, Role::N, Role::K],
+                        1f32,
+                        leaf.read(a_tile, &[0, 4 * x], &[&[0, 0, 1], &[1, 0, 0]]),
+                        leaf.read(b_tile, &[0, 3 * no], &[&[0, 0, 1], &[0, 1, 0]]),
+                        leaf.write(&[4 * x, 3 * no], &[&[1, 0, 0], &[0, 1, 0]]),
+                    );
+                },
+            )?;
         }
-        shared.release()
+        run.finish()
     }
+}
+
+/// The arrays and transfers of `C[m, n] += A[k, m] * B[k, n]`.
+fn kernel() -> Kernel<'static> {
+    // step 4: shard(A, m @ x): A, local
+    let a_tile = Transfer::input("A", 0);
+    // step 7: communicate(B, no): B, broadcast(x), at most 204 bytes per rank and step
+    let b_tile = Transfer::input("B", 1)
+        .region(|_: [i64; 1], [no]: [i64; 1]| Region::new([
+            0..17,
+            3 * no..(3 * no + 3).min(11),
+        ]))
+        .by([
+            Leg::collective(
+                [0],
+                Owners::One(coordinates(|_: [i64; 1], [no]: [i64; 1]| [no])),
+            ),
+        ])
+        .tile(51);
+    // step 6: shard(C, m @ x): C, local
+    let c_tile = Transfer::output("C");
+    Kernel::new(
+            "ag_gemm",
+            "C[m, n] += A[k, m] * B[k, n]",
+            &mesh(),
+            Assign::Add,
+            [&sharding_a(), &sharding_b(), &sharding_c()],
+        )
+        .loops([4])
+        .transfers([a_tile, b_tile, c_tile])
 }

@@ -12,12 +12,10 @@
 //  9  shard(C, m @ x, n @ cyclic(y, 3))
 // 10  tensorize([ml, mi, nl, ni, k])
 
-use polyshard::runtime::layout::{AxisExpr, Mesh, Neighbours, Placement, Reach, Sharding};
-use polyshard::runtime::leaf::{Role, contract};
-use polyshard::runtime::{
-    DistArray, Grid, Group, InputTable, OutTile, ReduceOp, Region, Result, SharedInputs,
-    Tile, World, count,
-};
+use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer};
+use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Reach, Sharding};
+use polyshard::runtime::leaf::{Assign, Role, contract};
+use polyshard::runtime::{DistArray, Leg, Owners, Region, Result, World, count};
 
 /// The mesh: x: 2, y: 2.
 pub fn mesh() -> Mesh {
@@ -31,7 +29,7 @@ pub fn sharding_a() -> Sharding {
             &[13, 17],
             &[
                 Placement::block_cyclic(0usize, AxisExpr::axis("x"), 2usize),
-                Placement::block(1usize, AxisExpr::axis("y")),
+                Placement::block(1, "y"),
             ],
         )
         .expect("the sharding was checked when this was generated")
@@ -42,10 +40,7 @@ pub fn sharding_b() -> Sharding {
     Sharding::new(
             &mesh(),
             &[17, 11],
-            &[
-                Placement::block(0usize, AxisExpr::axis("x")),
-                Placement::block(1usize, AxisExpr::axis("y")),
-            ],
+            &[Placement::block(0, "x"), Placement::block(1, "y")],
         )
         .expect("the sharding was checked when this was generated")
 }
@@ -56,7 +51,7 @@ pub fn sharding_c() -> Sharding {
             &mesh(),
             &[13, 11],
             &[
-                Placement::block(0usize, AxisExpr::axis("x")),
+                Placement::block(0, "x"),
                 Placement::block_cyclic(1usize, AxisExpr::axis("y"), 3usize),
             ],
         )
@@ -90,12 +85,7 @@ pub fn run_into(
 
 /// What runs of `C[m, n] += A[m, k] * B[k, n]` need, made once.
 pub struct Prepared<'world> {
-    grid: Grid<'world>,
-    along_y: std::rc::Rc<Group>,
-    a_tile: Tile<f64>,
-    b_tile: Tile<f64>,
-    c_tile: OutTile<f64>,
-    known_inputs: InputTable,
+    engine: Engine<'world, f64>,
 }
 
 impl<'world> Prepared<'world> {
@@ -104,19 +94,8 @@ impl<'world> Prepared<'world> {
     /// # Errors
     /// If the world has not as many ranks as the mesh, or there is too little memory.
     pub fn new(world: &'world World) -> Result<Self> {
-        let grid = Grid::new(world, &mesh())?;
-        let along_y = grid.group(&[1])?;
-        let a_tile = Tile::new("A", 119)?;
-        let b_tile = Tile::new("B", 102)?.fixed();
-        let c_tile = OutTile::new("C", 42)?.fixed();
-        let known_inputs = InputTable::default();
         Ok(Self {
-            grid,
-            along_y,
-            a_tile,
-            b_tile,
-            c_tile,
-            known_inputs,
+            engine: Engine::new(world, [kernel()])?,
         })
     }
     /// Runs the program on all ranks, which each return their shard of the output.
@@ -128,11 +107,7 @@ impl<'world> Prepared<'world> {
         a: &DistArray<f64>,
         b: &DistArray<f64>,
     ) -> Result<DistArray<f64>> {
-        let mut c = DistArray::filled(
-            self.grid.world(),
-            &sharding_c(),
-            ReduceOp::Sum.identity(),
-        )?;
+        let mut c = DistArray::filled(self.engine.world(), &sharding_c(), 0f64)?;
         self.run_into(a, b, &mut c)?;
         Ok(c)
     }
@@ -146,85 +121,103 @@ impl<'world> Prepared<'world> {
         b: &DistArray<f64>,
         c: &mut DistArray<f64>,
     ) -> Result<()> {
-        let Self { grid, along_y, a_tile, b_tile, c_tile, known_inputs } = self;
         a.expect("A", &sharding_a())?;
         b.expect("B", &sharding_b())?;
         c.expect("C", &sharding_c())?;
-        let [x, y] = grid.coordinates();
-        // until the end, ranks of a node read each other's inputs where they are
-        let shared = SharedInputs::new(grid.world(), [a, b], known_inputs)?;
-        let [a, b] = shared.shards();
-        // step 7: shard(A, m @ cyclic(x, 2), k @ y): A, all_gather(y)
-        let a_region = Region::new([2 * x..13, 0..17]).in_blocks(0, 2, 4);
-        a_tile.all_gather(along_y, a, &a_region)?;
-        // step 8: shard(B, k @ x, n @ y): B, exchange
-        let b_region = |at: &[i64]| {
-            let y = at[1];
-            Region::new([0..17, 3 * y..(3 * y + 9).min(11)]).in_blocks(1, 3, 6)
-        };
-        b_tile
-            .exchange(
-                grid,
-                &Neighbours::in_box([
-                    Reach::Within { low: -1, high: 1 },
-                    Reach::Within { low: -1, high: 1 },
-                ]),
-                b,
-                b_region,
-            )?;
-        c_tile
-            .reset(
-                &Region::new([2 * x..13, 3 * y..(3 * y + 9).min(11)])
-                    .in_blocks(0, 2, 4)
-                    .in_blocks(1, 3, 6),
-                ReduceOp::Sum,
-            );
+        let mut run = self.engine.run(0, &[a, b], c)?;
+        let [x, y] = run.coordinates();
+        let [a_tile, b_tile, c_tile] = [0, 1, 2].map(TileId);
+        run.transfer(a_tile, &[])?;
+        run.transfer(b_tile, &[])?;
+        run.fill(c_tile, &[])?;
         // step 2: split(mb, mt, mp, 2)
         for mt in 0..4i64 {
             // step 4: split(nb, nt, np, 2)
             for nt in 0..2i64 {
                 // step 10: tensorize([ml, mi, nl, ni, k])
-                contract(
+                run.compute(
+                    &[mt, nt],
                     &[
                         count((2 * (x + 2 * mt + 1).min(7)).min(13) - 2 * x - 4 * mt),
                         count((3 * y + 6 * nt + 3).min(11) - 3 * y - 6 * nt),
                         17,
                     ],
-                    &[Role::M, Role::N, Role::K],
-                    1f64,
-                    a_tile
-                        .view(a)
-                        .strided(&[2 * x + 4 * mt, 0], &[&[1, 0, 0], &[0, 0, 1]]),
-                    b_tile
-                        .view(b)
-                        .strided(&[0, 3 * y + 6 * nt], &[&[0, 0, 1], &[0, 1, 0]]),
-                    c_tile
-                        .view_mut()
-                        .strided(
-                            &[2 * x + 4 * mt, 3 * y + 6 * nt],
-                            &[&[1, 0, 0], &[0, 1, 0]],
-                        ),
-                );
+                    |leaf| {
+                        contract(
+                            &leaf.counts(),
+                            &[Role::M, Role::N, Role::K],
+                            1f64,
+                            leaf
+                                .read(
+                                    a_tile,
+                                    &[2 * x + 4 * mt, 0],
+                                    &[&[1, 0, 0], &[0, 0, 1]],
+                                ),
+                            leaf
+                                .read(
+                                    b_tile,
+                                    &[0, 3 * y + 6 * nt],
+                                    &[&[0, 0, 1], &[0, 1, 0]],
+                                ),
+                            leaf
+                                .write(
+                                    &[2 * x + 4 * mt, 3 * y + 6 * nt],
+                                    &[&[1, 0, 0], &[0, 1, 0]],
+                                ),
+                        );
+                    },
+                )?;
             }
         }
-        // step 9: shard(C, m @ x, n @ cyclic(y, 3)): C, exchange
-        c_tile
-            .write_back(
-                grid,
-                &Neighbours::in_box([
-                    Reach::Within { low: -1, high: 1 },
-                    Reach::Around { low: 0, high: 0 },
-                ]),
-                c,
-                |at: &[i64]| {
-                    let x = at[0];
-                    let y = at[1];
-                    Region::new([2 * x..13, 3 * y..(3 * y + 9).min(11)])
-                        .in_blocks(0, 2, 4)
-                        .in_blocks(1, 3, 6)
-                },
-                ReduceOp::Sum,
-            )?;
-        shared.release()
+        run.transfer(c_tile, &[])?;
+        run.finish()
     }
+}
+
+/// The arrays and transfers of `C[m, n] += A[m, k] * B[k, n]`.
+fn kernel() -> Kernel<'static> {
+    // step 7: shard(A, m @ cyclic(x, 2), k @ y): A, all_gather(y), at most 504 bytes per rank and step
+    let a_tile = Transfer::input("A", 0)
+        .region(|[x, _]: [i64; 2], _: [i64; 2]| {
+            Region::new([2 * x..13, 0..17]).in_blocks(0, 2, 4)
+        })
+        .by([Leg::collective([1], Owners::Parts)])
+        .tile(119);
+    // step 8: shard(B, k @ x, n @ y): B, exchange, at most 624 bytes per rank and step
+    let b_tile = Transfer::input("B", 1)
+        .region(|[_, y]: [i64; 2], _: [i64; 2]| {
+            Region::new([0..17, 3 * y..(3 * y + 9).min(11)]).in_blocks(1, 3, 6)
+        })
+        .by([
+            Leg::exchange([
+                Reach::Within { low: -1, high: 1 },
+                Reach::Within { low: -1, high: 1 },
+            ]),
+        ])
+        .tile(102)
+        .fixed();
+    // step 9: shard(C, m @ x, n @ cyclic(y, 3)): C, exchange, at most 144 bytes per rank and step
+    let c_tile = Transfer::output("C")
+        .region(|[x, y]: [i64; 2], _: [i64; 2]| {
+            Region::new([2 * x..13, 3 * y..(3 * y + 9).min(11)])
+                .in_blocks(0, 2, 4)
+                .in_blocks(1, 3, 6)
+        })
+        .by([
+            Leg::exchange([
+                Reach::Within { low: -1, high: 1 },
+                Reach::Around { low: 0, high: 0 },
+            ]),
+        ])
+        .tile(42)
+        .fixed();
+    Kernel::new(
+            "matmul",
+            "C[m, n] += A[m, k] * B[k, n]",
+            &mesh(),
+            Assign::Add,
+            [&sharding_a(), &sharding_b(), &sharding_c()],
+        )
+        .loops([4, 2])
+        .transfers([a_tile, b_tile, c_tile])
 }

@@ -10,12 +10,11 @@
 //  7  communicate(C, po)
 //  8  tensorize([pi, n, ki])
 
-use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-use polyshard::runtime::leaf::{Role, contract};
+use polyshard::runtime::engine::{CollectiveBy, Engine, Kernel, TileId, Transfer};
+use polyshard::runtime::layout::{Mesh, Placement, Sharding};
+use polyshard::runtime::leaf::{Assign, Role, contract};
 use polyshard::runtime::reduction::{Collective, Lowered, LoweredStep, Procedure};
-use polyshard::runtime::{
-    DistArray, Grid, Group, OutTile, ReduceOp, Reduction, Region, Result, World, count,
-};
+use polyshard::runtime::{DistArray, Leg, Owners, Region, Result, World, count};
 
 /// The mesh: x: 2, z: 4.
 pub fn mesh() -> Mesh {
@@ -27,23 +26,20 @@ pub fn sharding_a() -> Sharding {
     Sharding::new(
             &mesh(),
             &[13, 17],
-            &[
-                Placement::block(0usize, AxisExpr::axis("x")),
-                Placement::block(1usize, AxisExpr::axis("z")),
-            ],
+            &[Placement::block(0, "x"), Placement::block(1, "z")],
         )
         .expect("the sharding was checked when this was generated")
 }
 
 /// Which rank owns which elements of `B`: [0 @ z].
 pub fn sharding_b() -> Sharding {
-    Sharding::new(&mesh(), &[17, 11], &[Placement::block(0usize, AxisExpr::axis("z"))])
+    Sharding::new(&mesh(), &[17, 11], &[Placement::block(0, "z")])
         .expect("the sharding was checked when this was generated")
 }
 
 /// Which rank owns which elements of `C`: [0 @ x].
 pub fn sharding_c() -> Sharding {
-    Sharding::new(&mesh(), &[13, 11], &[Placement::block(0usize, AxisExpr::axis("x"))])
+    Sharding::new(&mesh(), &[13, 11], &[Placement::block(0, "x")])
         .expect("the sharding was checked when this was generated")
 }
 
@@ -74,9 +70,7 @@ pub fn run_into(
 
 /// What runs of `C[m, n] += A[m, k] * B[k, n]` need, made once.
 pub struct Prepared<'world> {
-    grid: Grid<'world>,
-    along_z: std::rc::Rc<Group>,
-    c_tile: OutTile<f64>,
+    engine: Engine<'world, f64>,
 }
 
 impl<'world> Prepared<'world> {
@@ -85,37 +79,9 @@ impl<'world> Prepared<'world> {
     /// # Errors
     /// If the world has not as many ranks as the mesh, or there is too little memory.
     pub fn new(world: &'world World) -> Result<Self> {
-        let grid = Grid::new(world, &mesh())?;
-        let along_z = grid.group(&[1])?;
-        let c_tile = OutTile::new("C", 44)?
-            .reduced_by(
-                Reduction::new(
-                    world,
-                    &Lowered::from_steps(
-                            vec![
-                                vec![0usize, 1usize, 2usize, 3usize], vec![4usize, 5usize,
-                                6usize, 7usize]
-                            ],
-                            2usize,
-                            vec![
-                                LoweredStep { collective : Collective::ReduceScatter, groups
-                                : vec![vec![0usize, 1usize], vec![2usize, 3usize],
-                                vec![4usize, 5usize], vec![6usize, 7usize]] .into(), parts :
-                                1usize }, LoweredStep { collective : Collective::AllReduce,
-                                groups : vec![vec![0usize, 2usize], vec![1usize, 3usize],
-                                vec![4usize, 6usize], vec![5usize, 7usize]] .into(), parts :
-                                2usize }, LoweredStep { collective : Collective::AllGather,
-                                groups : vec![vec![0usize, 1usize], vec![2usize, 3usize],
-                                vec![4usize, 5usize], vec![6usize, 7usize]] .into(), parts :
-                                2usize }
-                            ],
-                        )
-                        .and_then(Procedure::by_steps)
-                        .expect("the steps were proved when this was generated"),
-                    44,
-                )?,
-            );
-        Ok(Self { grid, along_z, c_tile })
+        Ok(Self {
+            engine: Engine::new(world, [kernel()])?,
+        })
     }
     /// Runs the program on all ranks, which each return their shard of the output.
     ///
@@ -126,11 +92,7 @@ impl<'world> Prepared<'world> {
         a: &DistArray<f64>,
         b: &DistArray<f64>,
     ) -> Result<DistArray<f64>> {
-        let mut c = DistArray::filled(
-            self.grid.world(),
-            &sharding_c(),
-            ReduceOp::Sum.identity(),
-        )?;
+        let mut c = DistArray::filled(self.engine.world(), &sharding_c(), 0f64)?;
         self.run_into(a, b, &mut c)?;
         Ok(c)
     }
@@ -144,41 +106,96 @@ impl<'world> Prepared<'world> {
         b: &DistArray<f64>,
         c: &mut DistArray<f64>,
     ) -> Result<()> {
-        let Self { grid, along_z, c_tile } = self;
         a.expect("A", &sharding_a())?;
         b.expect("B", &sharding_b())?;
         c.expect("C", &sharding_c())?;
-        let [x, z] = grid.coordinates();
-        // step 4: shard(A, m @ x, k @ z): A, local
-        // step 5: shard(B, k @ z): B, local
+        let mut run = self.engine.run(0, &[a, b], c)?;
+        let [x, z] = run.coordinates();
+        let [a_tile, b_tile, c_tile] = [0, 1, 2].map(TileId);
         // step 2: divide(mi, po, pi, 2)
         for po in 0..2i64 {
-            c_tile
-                .reset(
-                    &Region::new([
-                        7 * x + 4 * po..(7 * x + (4 * po + 4).min(7)).min(13),
-                        0..11,
-                    ]),
-                    ReduceOp::Sum,
-                );
+            run.fill(c_tile, &[po])?;
             // step 8: tensorize([pi, n, ki])
-            contract(
+            run.compute(
+                &[po],
                 &[
                     count((7 * x + (4 * po + 4).min(7)).min(13) - 7 * x - 4 * po),
                     11,
                     count((5 * z + 5).min(17) - 5 * z),
                 ],
-                &[Role::M, Role::N, Role::K],
-                1f64,
-                a.view().strided(&[7 * x + 4 * po, 5 * z], &[&[1, 0, 0], &[0, 0, 1]]),
-                b.view().strided(&[5 * z, 0], &[&[0, 0, 1], &[0, 1, 0]]),
-                c_tile
-                    .view_mut()
-                    .strided(&[7 * x + 4 * po, 0], &[&[1, 0, 0], &[0, 1, 0]]),
-            );
-            // step 7: communicate(C, po): C, all_reduce(z)
-            c_tile.all_reduce(along_z, c, ReduceOp::Sum)?;
+                |leaf| {
+                    contract(
+                        &leaf.counts(),
+                        &[Role::M, Role::N, Role::K],
+                        1f64,
+                        leaf
+                            .read(
+                                a_tile,
+                                &[7 * x + 4 * po, 5 * z],
+                                &[&[1, 0, 0], &[0, 0, 1]],
+                            ),
+                        leaf.read(b_tile, &[5 * z, 0], &[&[0, 0, 1], &[0, 1, 0]]),
+                        leaf.write(&[7 * x + 4 * po, 0], &[&[1, 0, 0], &[0, 1, 0]]),
+                    );
+                },
+            )?;
+            run.transfer(c_tile, &[po])?;
         }
-        Ok(())
+        run.finish()
     }
+}
+
+/// The arrays and transfers of `C[m, n] += A[m, k] * B[k, n]`.
+fn kernel() -> Kernel<'static> {
+    // step 4: shard(A, m @ x, k @ z): A, local
+    let a_tile = Transfer::input("A", 0);
+    // step 5: shard(B, k @ z): B, local
+    let b_tile = Transfer::input("B", 1);
+    // step 7: communicate(C, po): C, all_reduce(z), at most 528 bytes per rank and step
+    let c_tile = Transfer::output("C")
+        .region(|[x, _]: [i64; 2], [po]: [i64; 1]| Region::new([
+            7 * x + 4 * po..(7 * x + (4 * po + 4).min(7)).min(13),
+            0..11,
+        ]))
+        .by([
+            Leg::Collective {
+                axes: [1].into(),
+                owners: Owners::All,
+                by: Some(
+                    CollectiveBy::Procedure(
+                        Lowered::from_steps(
+                                vec![
+                                    vec![0usize, 1usize, 2usize, 3usize], vec![4usize, 5usize,
+                                    6usize, 7usize]
+                                ],
+                                2usize,
+                                vec![
+                                    LoweredStep { collective : Collective::ReduceScatter, groups
+                                    : vec![vec![0usize, 1usize], vec![2usize, 3usize],
+                                    vec![4usize, 5usize], vec![6usize, 7usize]] .into(), parts :
+                                    1usize }, LoweredStep { collective : Collective::AllReduce,
+                                    groups : vec![vec![0usize, 2usize], vec![1usize, 3usize],
+                                    vec![4usize, 6usize], vec![5usize, 7usize]] .into(), parts :
+                                    2usize }, LoweredStep { collective : Collective::AllGather,
+                                    groups : vec![vec![0usize, 1usize], vec![2usize, 3usize],
+                                    vec![4usize, 5usize], vec![6usize, 7usize]] .into(), parts :
+                                    2usize }
+                                ],
+                            )
+                            .and_then(Procedure::by_steps)
+                            .expect("the steps were proved when this was generated"),
+                    ),
+                ),
+            },
+        ])
+        .tile(44);
+    Kernel::new(
+            "matmul",
+            "C[m, n] += A[m, k] * B[k, n]",
+            &mesh(),
+            Assign::Add,
+            [&sharding_a(), &sharding_b(), &sharding_c()],
+        )
+        .loops([2])
+        .transfers([a_tile, b_tile, c_tile])
 }

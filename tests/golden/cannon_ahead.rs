@@ -13,12 +13,10 @@
 // 10  communicate(B, ko)
 // 11  tensorize([mi, ni, ki])
 
-use polyshard::runtime::layout::{AxisExpr, Mesh, Neighbours, Placement, Reach, Sharding};
-use polyshard::runtime::leaf::{Role, Slices, SlicesOf, contract};
-use polyshard::runtime::{
-    DistArray, Grid, Group, InputTable, ReduceOp, Region, Result, SharedInputs, Tile,
-    World, count,
-};
+use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer, coordinates};
+use polyshard::runtime::layout::{Mesh, Placement, Sharding};
+use polyshard::runtime::leaf::{Assign, Role, SlicesOf, contract};
+use polyshard::runtime::{DistArray, Leg, Region, Result, World, count};
 
 /// The mesh: x: 2, y: 2.
 pub fn mesh() -> Mesh {
@@ -30,10 +28,7 @@ pub fn sharding_a() -> Sharding {
     Sharding::new(
             &mesh(),
             &[13, 17],
-            &[
-                Placement::block(0usize, AxisExpr::axis("x")),
-                Placement::block(1usize, AxisExpr::axis("y")),
-            ],
+            &[Placement::block(0, "x"), Placement::block(1, "y")],
         )
         .expect("the sharding was checked when this was generated")
 }
@@ -43,10 +38,7 @@ pub fn sharding_b() -> Sharding {
     Sharding::new(
             &mesh(),
             &[17, 11],
-            &[
-                Placement::block(0usize, AxisExpr::axis("x")),
-                Placement::block(1usize, AxisExpr::axis("y")),
-            ],
+            &[Placement::block(0, "x"), Placement::block(1, "y")],
         )
         .expect("the sharding was checked when this was generated")
 }
@@ -56,10 +48,7 @@ pub fn sharding_c() -> Sharding {
     Sharding::new(
             &mesh(),
             &[13, 11],
-            &[
-                Placement::block(0usize, AxisExpr::axis("x")),
-                Placement::block(1usize, AxisExpr::axis("y")),
-            ],
+            &[Placement::block(0, "x"), Placement::block(1, "y")],
         )
         .expect("the sharding was checked when this was generated")
 }
@@ -91,12 +80,7 @@ pub fn run_into(
 
 /// What runs of `C[m, n] += A[m, k] * B[k, n]` need, made once.
 pub struct Prepared<'world> {
-    grid: Grid<'world>,
-    along_x: std::rc::Rc<Group>,
-    along_y: std::rc::Rc<Group>,
-    a_tile: Tile<f64>,
-    b_tile: Tile<f64>,
-    known_inputs: InputTable,
+    engine: Engine<'world, f64>,
 }
 
 impl<'world> Prepared<'world> {
@@ -105,27 +89,8 @@ impl<'world> Prepared<'world> {
     /// # Errors
     /// If the world has not as many ranks as the mesh, or there is too little memory.
     pub fn new(world: &'world World) -> Result<Self> {
-        let grid = Grid::new(world, &mesh())?;
-        let along_x = grid.group(&[0])?;
-        let along_y = grid.group(&[1])?;
-        let a_tile = Tile::ahead("A", 63, 1, None)?
-            .connected(
-                &grid,
-                &Neighbours::in_box([Reach::OWN, Reach::Around { low: 1, high: 1 }]),
-            )?;
-        let b_tile = Tile::ahead("B", 54, 1, None)?
-            .connected(
-                &grid,
-                &Neighbours::in_box([Reach::Around { low: 1, high: 1 }, Reach::OWN]),
-            )?;
-        let known_inputs = InputTable::default();
         Ok(Self {
-            grid,
-            along_x,
-            along_y,
-            a_tile,
-            b_tile,
-            known_inputs,
+            engine: Engine::new(world, [kernel()])?,
         })
     }
     /// Runs the program on all ranks, which each return their shard of the output.
@@ -137,11 +102,7 @@ impl<'world> Prepared<'world> {
         a: &DistArray<f64>,
         b: &DistArray<f64>,
     ) -> Result<DistArray<f64>> {
-        let mut c = DistArray::filled(
-            self.grid.world(),
-            &sharding_c(),
-            ReduceOp::Sum.identity(),
-        )?;
+        let mut c = DistArray::filled(self.engine.world(), &sharding_c(), 0f64)?;
         self.run_into(a, b, &mut c)?;
         Ok(c)
     }
@@ -155,131 +116,102 @@ impl<'world> Prepared<'world> {
         b: &DistArray<f64>,
         c: &mut DistArray<f64>,
     ) -> Result<()> {
-        let Self { grid, along_x, along_y, a_tile, b_tile, known_inputs } = self;
         a.expect("A", &sharding_a())?;
         b.expect("B", &sharding_b())?;
         c.expect("C", &sharding_c())?;
-        let [x, y] = grid.coordinates();
-        a_tile.restart();
-        b_tile.restart();
-        // until the end, ranks of a node read each other's inputs where they are
-        let shared = SharedInputs::new(grid.world(), [a, b], known_inputs)?;
-        let [a, b] = shared.shards();
-        // step 9: communicate(A, ko): A, shift(y, 1)
-        {
-            let ko = 0i64;
-            let a_region = |at: &[i64]| {
-                let x = at[0];
-                let y = at[1];
-                Region::new([
-                    7 * x..(7 * x + 7).min(13),
-                    9 * ((x + y + ko) % 2)..(9 * ((x + y + ko) % 2) + 9).min(17),
-                ])
-            };
-            let permutation = grid
-                .permutation(
-                    |at: &[i64]| {
-                        let x = at[0];
-                        let y = at[1];
-                        vec![x, (x + y) % 2]
-                    },
-                    &[x, (y - x).rem_euclid(2)],
-                    a_region,
-                );
-            let (from, to) = permutation;
-            a_tile.begin_permute(grid, from, to, a, &a_region(grid.coords()))?;
-        }
-        // step 10: communicate(B, ko): B, shift(x, 1)
-        {
-            let ko = 0i64;
-            let b_region = |at: &[i64]| {
-                let x = at[0];
-                let y = at[1];
-                Region::new([
-                    9 * ((x + y + ko) % 2)..(9 * ((x + y + ko) % 2) + 9).min(17),
-                    6 * y..(6 * y + 6).min(11),
-                ])
-            };
-            let permutation = grid
-                .permutation(
-                    |at: &[i64]| {
-                        let x = at[0];
-                        let y = at[1];
-                        vec![(x + y) % 2, y]
-                    },
-                    &[(x - y).rem_euclid(2), y],
-                    b_region,
-                );
-            let (from, to) = permutation;
-            b_tile.begin_permute(grid, from, to, b, &b_region(grid.coords()))?;
-        }
+        let mut run = self.engine.run(0, &[a, b], c)?;
+        let [x, y] = run.coordinates();
+        let [a_tile, b_tile] = [0, 1].map(TileId);
+        run.begin(a_tile, &[0])?;
+        run.begin(b_tile, &[0])?;
         // step 2: divide(k, ko, ki, 2); step 4: rotate(ko, [mo, no])
         for ko in 0..2i64 {
-            a_tile.arrive(grid.world(), a)?;
-            b_tile.arrive(grid.world(), b)?;
-            // step 9: communicate(A, ko): A, shift(y, 1)
-            if ko + 1i64 < 2i64 {
-                let ko = ko + 1i64;
-                let a_region = Region::new([
-                    7 * x..(7 * x + 7).min(13),
-                    9 * ((x + y + ko) % 2)..(9 * ((x + y + ko) % 2) + 9).min(17),
-                ]);
-                a_tile.begin_shift(along_y, 1, a, &a_region)?;
-            }
-            // step 10: communicate(B, ko): B, shift(x, 1)
-            if ko + 1i64 < 2i64 {
-                let ko = ko + 1i64;
-                let b_region = Region::new([
-                    9 * ((x + y + ko) % 2)..(9 * ((x + y + ko) % 2) + 9).min(17),
-                    6 * y..(6 * y + 6).min(11),
-                ]);
-                b_tile.begin_shift(along_x, 1, b, &b_region)?;
+            run.end(a_tile)?;
+            run.end(b_tile)?;
+            if ko + 1 < 2 {
+                run.begin(a_tile, &[ko + 1])?;
+                run.begin(b_tile, &[ko + 1])?;
             }
             // step 11: tensorize([mi, ni, ki])
-            let mut slices = Slices::new(
+            run.compute(
+                &[ko],
                 &[
                     count((7 * x + 7).min(13) - 7 * x),
                     count((6 * y + 6).min(11) - 6 * y),
                     count((9 * ((x + y + ko) % 2) + 9).min(17) - 9 * ((x + y + ko) % 2)),
                 ],
-                0,
-                SlicesOf::Panels,
-            );
-            while let Some(slice) = slices
-                .next(a_tile.poll(grid.world())? | b_tile.poll(grid.world())?)
-            {
-                let _polled = grid
-                    .world()
-                    .poll_meanwhile([a_tile.under_way(), b_tile.under_way()]);
-                let from = slice.start as i64;
-                contract(
-                    &[
-                        slice.len(),
-                        count((6 * y + 6).min(11) - 6 * y),
-                        count(
-                            (9 * ((x + y + ko) % 2) + 9).min(17) - 9 * ((x + y + ko) % 2),
-                        ),
-                    ],
-                    &[Role::M, Role::N, Role::K],
-                    1f64,
-                    a_tile
-                        .view(a)
-                        .strided(
-                            &[7 * x + from, 9 * ((x + y + ko) % 2)],
-                            &[&[1, 0, 0], &[0, 0, 1]],
-                        ),
-                    b_tile
-                        .view(b)
-                        .strided(
-                            &[9 * ((x + y + ko) % 2), 6 * y],
-                            &[&[0, 0, 1], &[0, 1, 0]],
-                        ),
-                    c
-                        .view_mut()
-                        .strided(&[7 * x + from, 6 * y], &[&[1, 0, 0], &[0, 1, 0]]),
-                );
-            }
+                |leaf| {
+                    contract(
+                        &leaf.counts(),
+                        &[Role::M, Role::N, Role::K],
+                        1f64,
+                        leaf
+                            .read(
+                                a_tile,
+                                &[7 * x, 9 * ((x + y + ko) % 2)],
+                                &[&[1, 0, 0], &[0, 0, 1]],
+                            ),
+                        leaf
+                            .read(
+                                b_tile,
+                                &[9 * ((x + y + ko) % 2), 6 * y],
+                                &[&[0, 0, 1], &[0, 1, 0]],
+                            ),
+                        leaf.write(&[7 * x, 6 * y], &[&[1, 0, 0], &[0, 1, 0]]),
+                    );
+                },
+            )?;
         }
-        shared.release()
+        run.finish()
     }
+}
+
+/// The arrays and transfers of `C[m, n] += A[m, k] * B[k, n]`.
+fn kernel() -> Kernel<'static> {
+    // step 9: communicate(A, ko): A, shift(y, 1), at most 504 bytes per rank and step
+    let a_tile = Transfer::input("A", 0)
+        .region(|[x, y]: [i64; 2], [ko]: [i64; 1]| Region::new([
+            7 * x..(7 * x + 7).min(13),
+            9 * ((x + y + ko) % 2)..(9 * ((x + y + ko) % 2) + 9).min(17),
+        ]))
+        .by([
+            Leg::Permute {
+                owner: coordinates(|[x, y]: [i64; 2], _: [i64; 1]| [x, (x + y) % 2]),
+                served: coordinates(|[x, y]: [i64; 2], _: [i64; 1]| [
+                    x,
+                    (y - x).rem_euclid(2),
+                ]),
+            },
+            Leg::shift(1, 1, 0),
+        ])
+        .ahead(1, 63);
+    // step 10: communicate(B, ko): B, shift(x, 1), at most 432 bytes per rank and step
+    let b_tile = Transfer::input("B", 1)
+        .region(|[x, y]: [i64; 2], [ko]: [i64; 1]| Region::new([
+            9 * ((x + y + ko) % 2)..(9 * ((x + y + ko) % 2) + 9).min(17),
+            6 * y..(6 * y + 6).min(11),
+        ]))
+        .by([
+            Leg::Permute {
+                owner: coordinates(|[x, y]: [i64; 2], _: [i64; 1]| [(x + y) % 2, y]),
+                served: coordinates(|[x, y]: [i64; 2], _: [i64; 1]| [
+                    (x - y).rem_euclid(2),
+                    y,
+                ]),
+            },
+            Leg::shift(0, 1, 0),
+        ])
+        .ahead(1, 54);
+    // step 7: shard(C, m @ x, n @ y): C, local
+    let c_tile = Transfer::output("C");
+    Kernel::new(
+            "matmul",
+            "C[m, n] += A[m, k] * B[k, n]",
+            &mesh(),
+            Assign::Add,
+            [&sharding_a(), &sharding_b(), &sharding_c()],
+        )
+        .loops([2])
+        .transfers([a_tile, b_tile, c_tile])
+        .sliced(0, SlicesOf::Panels)
 }

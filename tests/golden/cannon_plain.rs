@@ -12,12 +12,10 @@
 //  9  communicate(B, ko)
 // 10  tensorize([mi, ni, ki])
 
-use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-use polyshard::runtime::leaf::{Role, contract};
-use polyshard::runtime::{
-    DistArray, Grid, Group, InputTable, ReduceOp, Region, Result, SharedInputs, Tile,
-    World, count,
-};
+use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer, coordinates};
+use polyshard::runtime::layout::{Mesh, Placement, Sharding};
+use polyshard::runtime::leaf::{Assign, Role, contract};
+use polyshard::runtime::{DistArray, Leg, Region, Result, World, count};
 
 /// The mesh: x: 3, y: 3.
 pub fn mesh() -> Mesh {
@@ -29,10 +27,7 @@ pub fn sharding_a() -> Sharding {
     Sharding::new(
             &mesh(),
             &[13, 17],
-            &[
-                Placement::block(0usize, AxisExpr::axis("x")),
-                Placement::block(1usize, AxisExpr::axis("y")),
-            ],
+            &[Placement::block(0, "x"), Placement::block(1, "y")],
         )
         .expect("the sharding was checked when this was generated")
 }
@@ -42,10 +37,7 @@ pub fn sharding_b() -> Sharding {
     Sharding::new(
             &mesh(),
             &[17, 11],
-            &[
-                Placement::block(0usize, AxisExpr::axis("x")),
-                Placement::block(1usize, AxisExpr::axis("y")),
-            ],
+            &[Placement::block(0, "x"), Placement::block(1, "y")],
         )
         .expect("the sharding was checked when this was generated")
 }
@@ -55,10 +47,7 @@ pub fn sharding_c() -> Sharding {
     Sharding::new(
             &mesh(),
             &[13, 11],
-            &[
-                Placement::block(0usize, AxisExpr::axis("x")),
-                Placement::block(1usize, AxisExpr::axis("y")),
-            ],
+            &[Placement::block(0, "x"), Placement::block(1, "y")],
         )
         .expect("the sharding was checked when this was generated")
 }
@@ -90,12 +79,7 @@ pub fn run_into(
 
 /// What runs of `C[m, n] += A[m, k] * B[k, n]` need, made once.
 pub struct Prepared<'world> {
-    grid: Grid<'world>,
-    along_x: std::rc::Rc<Group>,
-    along_y: std::rc::Rc<Group>,
-    a_tile: Tile<f64>,
-    b_tile: Tile<f64>,
-    known_inputs: InputTable,
+    engine: Engine<'world, f64>,
 }
 
 impl<'world> Prepared<'world> {
@@ -104,19 +88,8 @@ impl<'world> Prepared<'world> {
     /// # Errors
     /// If the world has not as many ranks as the mesh, or there is too little memory.
     pub fn new(world: &'world World) -> Result<Self> {
-        let grid = Grid::new(world, &mesh())?;
-        let along_x = grid.group(&[0])?;
-        let along_y = grid.group(&[1])?;
-        let a_tile = Tile::relay("A", 30)?;
-        let b_tile = Tile::relay("B", 24)?;
-        let known_inputs = InputTable::default();
         Ok(Self {
-            grid,
-            along_x,
-            along_y,
-            a_tile,
-            b_tile,
-            known_inputs,
+            engine: Engine::new(world, [kernel()])?,
         })
     }
     /// Runs the program on all ranks, which each return their shard of the output.
@@ -128,11 +101,7 @@ impl<'world> Prepared<'world> {
         a: &DistArray<f64>,
         b: &DistArray<f64>,
     ) -> Result<DistArray<f64>> {
-        let mut c = DistArray::filled(
-            self.grid.world(),
-            &sharding_c(),
-            ReduceOp::Sum.identity(),
-        )?;
+        let mut c = DistArray::filled(self.engine.world(), &sharding_c(), 0f64)?;
         self.run_into(a, b, &mut c)?;
         Ok(c)
     }
@@ -146,98 +115,95 @@ impl<'world> Prepared<'world> {
         b: &DistArray<f64>,
         c: &mut DistArray<f64>,
     ) -> Result<()> {
-        let Self { grid, along_x, along_y, a_tile, b_tile, known_inputs } = self;
         a.expect("A", &sharding_a())?;
         b.expect("B", &sharding_b())?;
         c.expect("C", &sharding_c())?;
-        let [x, y] = grid.coordinates();
-        // until the end, ranks of a node read each other's inputs where they are
-        let shared = SharedInputs::new(grid.world(), [a, b], known_inputs)?;
-        let [a, b] = shared.shards();
+        let mut run = self.engine.run(0, &[a, b], c)?;
+        let [x, y] = run.coordinates();
+        let [a_tile, b_tile] = [0, 1].map(TileId);
         // step 2: divide(k, ko, ki, 3); step 4: rotate(ko, [mo, no])
         for ko in 0..3i64 {
-            // step 8: communicate(A, ko): A, shift(y, 1)
-            if ko == 0 {
-                let a_region = |at: &[i64]| {
-                    let x = at[0];
-                    let y = at[1];
-                    Region::new([
-                        5 * x..(5 * x + 5).min(13),
-                        6 * ((x + y) % 3)..(6 * ((x + y) % 3) + 6).min(17),
-                    ])
-                };
-                let permutation = grid
-                    .permutation(
-                        |at: &[i64]| {
-                            let x = at[0];
-                            let y = at[1];
-                            vec![x, (x + y) % 3]
-                        },
-                        &[x, (y - x).rem_euclid(3)],
-                        a_region,
-                    );
-                let (from, to) = permutation;
-                a_tile.permute(grid, from, to, a, &a_region(grid.coords()))?;
-            } else {
-                let a_region = Region::new([
-                    5 * x..(5 * x + 5).min(13),
-                    6 * ((x + y + ko) % 3)..(6 * ((x + y + ko) % 3) + 6).min(17),
-                ]);
-                a_tile.shift(along_y, 1, a, &a_region)?;
-            }
-            // step 9: communicate(B, ko): B, shift(x, 1)
-            if ko == 0 {
-                let b_region = |at: &[i64]| {
-                    let x = at[0];
-                    let y = at[1];
-                    Region::new([
-                        6 * ((x + y) % 3)..(6 * ((x + y) % 3) + 6).min(17),
-                        4 * y..(4 * y + 4).min(11),
-                    ])
-                };
-                let permutation = grid
-                    .permutation(
-                        |at: &[i64]| {
-                            let x = at[0];
-                            let y = at[1];
-                            vec![(x + y) % 3, y]
-                        },
-                        &[(x - y).rem_euclid(3), y],
-                        b_region,
-                    );
-                let (from, to) = permutation;
-                b_tile.permute(grid, from, to, b, &b_region(grid.coords()))?;
-            } else {
-                let b_region = Region::new([
-                    6 * ((x + y + ko) % 3)..(6 * ((x + y + ko) % 3) + 6).min(17),
-                    4 * y..(4 * y + 4).min(11),
-                ]);
-                b_tile.shift(along_x, 1, b, &b_region)?;
-            }
+            run.transfer(a_tile, &[ko])?;
+            run.transfer(b_tile, &[ko])?;
             // step 10: tensorize([mi, ni, ki])
-            contract(
+            run.compute(
+                &[ko],
                 &[
                     count((5 * x + 5).min(13) - 5 * x),
                     count((4 * y + 4).min(11) - 4 * y),
                     count((6 * ((x + y + ko) % 3) + 6).min(17) - 6 * ((x + y + ko) % 3)),
                 ],
-                &[Role::M, Role::N, Role::K],
-                1f64,
-                a_tile
-                    .view(a)
-                    .strided(
-                        &[5 * x, 6 * ((x + y + ko) % 3)],
-                        &[&[1, 0, 0], &[0, 0, 1]],
-                    ),
-                b_tile
-                    .view(b)
-                    .strided(
-                        &[6 * ((x + y + ko) % 3), 4 * y],
-                        &[&[0, 0, 1], &[0, 1, 0]],
-                    ),
-                c.view_mut().strided(&[5 * x, 4 * y], &[&[1, 0, 0], &[0, 1, 0]]),
-            );
+                |leaf| {
+                    contract(
+                        &leaf.counts(),
+                        &[Role::M, Role::N, Role::K],
+                        1f64,
+                        leaf
+                            .read(
+                                a_tile,
+                                &[5 * x, 6 * ((x + y + ko) % 3)],
+                                &[&[1, 0, 0], &[0, 0, 1]],
+                            ),
+                        leaf
+                            .read(
+                                b_tile,
+                                &[6 * ((x + y + ko) % 3), 4 * y],
+                                &[&[0, 0, 1], &[0, 1, 0]],
+                            ),
+                        leaf.write(&[5 * x, 4 * y], &[&[1, 0, 0], &[0, 1, 0]]),
+                    );
+                },
+            )?;
         }
-        shared.release()
+        run.finish()
     }
+}
+
+/// The arrays and transfers of `C[m, n] += A[m, k] * B[k, n]`.
+fn kernel() -> Kernel<'static> {
+    // step 8: communicate(A, ko): A, shift(y, 1), at most 240 bytes per rank and step
+    let a_tile = Transfer::input("A", 0)
+        .region(|[x, y]: [i64; 2], [ko]: [i64; 1]| Region::new([
+            5 * x..(5 * x + 5).min(13),
+            6 * ((x + y + ko) % 3)..(6 * ((x + y + ko) % 3) + 6).min(17),
+        ]))
+        .by([
+            Leg::Permute {
+                owner: coordinates(|[x, y]: [i64; 2], _: [i64; 1]| [x, (x + y) % 3]),
+                served: coordinates(|[x, y]: [i64; 2], _: [i64; 1]| [
+                    x,
+                    (y - x).rem_euclid(3),
+                ]),
+            },
+            Leg::shift(1, 1, 0),
+        ])
+        .relay(30);
+    // step 9: communicate(B, ko): B, shift(x, 1), at most 192 bytes per rank and step
+    let b_tile = Transfer::input("B", 1)
+        .region(|[x, y]: [i64; 2], [ko]: [i64; 1]| Region::new([
+            6 * ((x + y + ko) % 3)..(6 * ((x + y + ko) % 3) + 6).min(17),
+            4 * y..(4 * y + 4).min(11),
+        ]))
+        .by([
+            Leg::Permute {
+                owner: coordinates(|[x, y]: [i64; 2], _: [i64; 1]| [(x + y) % 3, y]),
+                served: coordinates(|[x, y]: [i64; 2], _: [i64; 1]| [
+                    (x - y).rem_euclid(3),
+                    y,
+                ]),
+            },
+            Leg::shift(0, 1, 0),
+        ])
+        .relay(24);
+    // step 7: shard(C, m @ x, n @ y): C, local
+    let c_tile = Transfer::output("C");
+    Kernel::new(
+            "matmul",
+            "C[m, n] += A[m, k] * B[k, n]",
+            &mesh(),
+            Assign::Add,
+            [&sharding_a(), &sharding_b(), &sharding_c()],
+        )
+        .loops([3])
+        .transfers([a_tile, b_tile, c_tile])
 }

@@ -7,11 +7,11 @@
 //  4  shard(d, pin(x, 1), pin(y, 0))
 //  5  shard(C, i @ cyclic(x, 3), j @ y)
 
-use polyshard::runtime::layout::{AxisExpr, Mesh, Neighbours, Placement, Reach, Sharding};
-use polyshard::runtime::leaf::{nest, pointwise};
+use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer};
+use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Reach, Sharding};
+use polyshard::runtime::leaf::{Assign, nest, pointwise};
 use polyshard::runtime::{
-    DistArray, Element, Grid, InputTable, OutTile, ReduceOp, Region, Result,
-    SharedInputs, Tile, World, count,
+    DistArray, Element, Leg, ReduceOp, Region, Result, World, count,
 };
 
 /// The mesh: x: 3, y: 2.
@@ -24,10 +24,7 @@ pub fn sharding_a() -> Sharding {
     Sharding::new(
             &mesh(),
             &[16, 9],
-            &[
-                Placement::block(0usize, AxisExpr::axis("x")),
-                Placement::block(1usize, AxisExpr::axis("y")),
-            ],
+            &[Placement::block(0, "x"), Placement::block(1, "y")],
         )
         .expect("the sharding was checked when this was generated")
 }
@@ -39,7 +36,7 @@ pub fn sharding_b() -> Sharding {
             &[14, 9],
             &[
                 Placement::block_cyclic(0usize, AxisExpr::axis("x"), 2usize),
-                Placement::block(1usize, AxisExpr::axis("y")),
+                Placement::block(1, "y"),
             ],
         )
         .expect("the sharding was checked when this was generated")
@@ -62,7 +59,7 @@ pub fn sharding_c() -> Sharding {
             &[14, 9],
             &[
                 Placement::block_cyclic(0usize, AxisExpr::axis("x"), 3usize),
-                Placement::block(1usize, AxisExpr::axis("y")),
+                Placement::block(1, "y"),
             ],
         )
         .expect("the sharding was checked when this was generated")
@@ -99,12 +96,7 @@ pub fn run_into(
 
 /// What runs of `C[i, j] = factor * A[i + 2, j] - B[i, j] / 2 * d[j]` need, made once.
 pub struct Prepared<'world> {
-    grid: Grid<'world>,
-    a_tile: Tile<i32>,
-    b_tile: Tile<i32>,
-    d_tile: Tile<i32>,
-    c_tile: OutTile<i32>,
-    known_inputs: InputTable,
+    engine: Engine<'world, i32>,
 }
 
 impl<'world> Prepared<'world> {
@@ -113,19 +105,8 @@ impl<'world> Prepared<'world> {
     /// # Errors
     /// If the world has not as many ranks as the mesh, or there is too little memory.
     pub fn new(world: &'world World) -> Result<Self> {
-        let grid = Grid::new(world, &mesh())?;
-        let a_tile = Tile::new("A", 25)?.fixed();
-        let b_tile = Tile::new("B", 25)?.fixed();
-        let d_tile = Tile::new("d", 5)?.fixed();
-        let c_tile = OutTile::new("C", 25)?.fixed();
-        let known_inputs = InputTable::default();
         Ok(Self {
-            grid,
-            a_tile,
-            b_tile,
-            d_tile,
-            c_tile,
-            known_inputs,
+            engine: Engine::new(world, [kernel()])?,
         })
     }
     /// Runs the program on all ranks, which each return their shard of the output.
@@ -139,11 +120,7 @@ impl<'world> Prepared<'world> {
         d: &DistArray<i32>,
         factor: i32,
     ) -> Result<DistArray<i32>> {
-        let mut c = DistArray::filled(
-            self.grid.world(),
-            &sharding_c(),
-            ReduceOp::Sum.identity(),
-        )?;
+        let mut c = DistArray::filled(self.engine.world(), &sharding_c(), 0i32)?;
         self.run_into(a, b, d, &mut c, factor)?;
         Ok(c)
     }
@@ -159,76 +136,86 @@ impl<'world> Prepared<'world> {
         c: &mut DistArray<i32>,
         factor: i32,
     ) -> Result<()> {
-        let Self { grid, a_tile, b_tile, d_tile, c_tile, known_inputs } = self;
         a.expect("A", &sharding_a())?;
         b.expect("B", &sharding_b())?;
         d.expect("d", &sharding_d())?;
         c.expect("C", &sharding_c())?;
-        c.block_mut().fill(0i32);
-        let [x, y] = grid.coordinates();
-        // until the end, ranks of a node read each other's inputs where they are
-        let shared = SharedInputs::new(grid.world(), [a, b, d], known_inputs)?;
-        let [a, b, d] = shared.shards();
-        // step 2: shard(A, dim(0) @ x, dim(1) @ y): A, exchange
-        let a_region = |at: &[i64]| {
-            let x = at[0];
-            let y = at[1];
-            Region::new([5 * x + 2..(5 * x + 5).min(14) + 2, 5 * y..(5 * y + 5).min(9)])
-        };
-        a_tile
-            .exchange(
-                grid,
-                &Neighbours::in_box([Reach::Within { low: 0, high: 1 }, Reach::OWN]),
-                a,
-                a_region,
-            )?;
-        // step 3: shard(B, i @ cyclic(x, 2), j @ y): B, exchange
-        let b_region = |at: &[i64]| {
-            let x = at[0];
-            let y = at[1];
-            Region::new([5 * x..(5 * x + 5).min(14), 5 * y..(5 * y + 5).min(9)])
-        };
-        b_tile
-            .exchange(grid, &Neighbours::in_box([Reach::All, Reach::OWN]), b, b_region)?;
-        // step 4: shard(d, pin(x, 1), pin(y, 0)): d, exchange
-        let d_region = |at: &[i64]| {
-            let y = at[1];
-            Region::new(std::iter::once(5 * y..(5 * y + 5).min(9)))
-        };
-        d_tile
-            .exchange(grid, &Neighbours::in_box([Reach::All, Reach::All]), d, d_region)?;
-        c_tile
-            .reset(
-                &Region::new([5 * x..(5 * x + 5).min(14), 5 * y..(5 * y + 5).min(9)]),
-                ReduceOp::Sum,
-            );
-        nest(
+        let mut run = self.engine.run(0, &[a, b, d], c)?;
+        let [x, y] = run.coordinates();
+        let [a_tile, b_tile, d_tile, c_tile] = [0, 1, 2, 3].map(TileId);
+        run.transfer(a_tile, &[])?;
+        run.transfer(b_tile, &[])?;
+        run.transfer(d_tile, &[])?;
+        run.fill(c_tile, &[])?;
+        run.compute(
+            &[],
             &[count((5 * x + 5).min(14) - 5 * x), count((5 * y + 5).min(9) - 5 * y)],
-            c_tile.view_mut().strided(&[5 * x, 5 * y], &[&[1, 0], &[0, 1]]),
-            ReduceOp::Sum,
-            &[
-                a_tile.view(a).strided(&[5 * x + 2, 5 * y], &[&[1, 0], &[0, 1]]),
-                b_tile.view(b).strided(&[5 * x, 5 * y], &[&[1, 0], &[0, 1]]),
-                d_tile.view(d).strided(&[5 * y], &[&[0, 1]]),
-            ],
-            &pointwise(|[v0, v1, v2]: [i32; 3]| Element::subtract(
-                Element::multiply(factor, v0),
-                Element::multiply(Element::divide(v1, 2i32), v2),
-            )),
-        );
-        // step 5: shard(C, i @ cyclic(x, 3), j @ y): C, exchange
-        c_tile
-            .write_back(
-                grid,
-                &Neighbours::in_box([Reach::All, Reach::OWN]),
-                c,
-                |at: &[i64]| {
-                    let x = at[0];
-                    let y = at[1];
-                    Region::new([5 * x..(5 * x + 5).min(14), 5 * y..(5 * y + 5).min(9)])
-                },
-                ReduceOp::Sum,
-            )?;
-        shared.release()
+            |leaf| {
+                nest(
+                    &leaf.counts(),
+                    leaf.write(&[5 * x, 5 * y], &[&[1, 0], &[0, 1]]),
+                    ReduceOp::Sum,
+                    &[
+                        leaf.read(a_tile, &[5 * x + 2, 5 * y], &[&[1, 0], &[0, 1]]),
+                        leaf.read(b_tile, &[5 * x, 5 * y], &[&[1, 0], &[0, 1]]),
+                        leaf.read(d_tile, &[5 * y], &[&[0, 1]]),
+                    ],
+                    &pointwise(|[v0, v1, v2]: [i32; 3]| Element::subtract(
+                        Element::multiply(factor, v0),
+                        Element::multiply(Element::divide(v1, 2i32), v2),
+                    )),
+                );
+            },
+        )?;
+        run.transfer(c_tile, &[])?;
+        run.finish()
     }
+}
+
+/// The arrays and transfers of `C[i, j] = factor * A[i + 2, j] - B[i, j] / 2 * d[j]`.
+fn kernel() -> Kernel<'static> {
+    // step 2: shard(A, dim(0) @ x, dim(1) @ y): A, exchange, at most 20 bytes per rank and step
+    let a_tile = Transfer::input("A", 0)
+        .region(|[x, y]: [i64; 2], _: [i64; 0]| Region::new([
+            5 * x + 2..(5 * x + 5).min(14) + 2,
+            5 * y..(5 * y + 5).min(9),
+        ]))
+        .by([Leg::exchange([Reach::Within { low: 0, high: 1 }, Reach::OWN])])
+        .tile(25)
+        .fixed();
+    // step 3: shard(B, i @ cyclic(x, 2), j @ y): B, exchange, at most 60 bytes per rank and step
+    let b_tile = Transfer::input("B", 1)
+        .region(|[x, y]: [i64; 2], _: [i64; 0]| Region::new([
+            5 * x..(5 * x + 5).min(14),
+            5 * y..(5 * y + 5).min(9),
+        ]))
+        .by([Leg::exchange([Reach::All, Reach::OWN])])
+        .tile(25)
+        .fixed();
+    // step 4: shard(d, pin(x, 1), pin(y, 0)): d, exchange, at most 20 bytes per rank and step
+    let d_tile = Transfer::input("d", 2)
+        .region(|[_, y]: [i64; 2], _: [i64; 0]| Region::new(
+            std::iter::once(5 * y..(5 * y + 5).min(9)),
+        ))
+        .by([Leg::exchange([Reach::All, Reach::All])])
+        .tile(5)
+        .fixed();
+    // step 5: shard(C, i @ cyclic(x, 3), j @ y): C, exchange, at most 80 bytes per rank and step
+    let c_tile = Transfer::output("C")
+        .region(|[x, y]: [i64; 2], _: [i64; 0]| Region::new([
+            5 * x..(5 * x + 5).min(14),
+            5 * y..(5 * y + 5).min(9),
+        ]))
+        .by([Leg::exchange([Reach::All, Reach::OWN])])
+        .tile(25)
+        .fixed();
+    Kernel::new(
+            "mixed",
+            "C[i, j] = factor * A[i + 2, j] - B[i, j] / 2 * d[j]",
+            &mesh(),
+            Assign::Set,
+            [&sharding_a(), &sharding_b(), &sharding_d(), &sharding_c()],
+        )
+        .transfers([a_tile, b_tile, d_tile, c_tile])
+        .clears()
 }

@@ -11,11 +11,10 @@
 //  8  communicate(C, mo)
 //  9  tensorize([mi, n, ki])
 
-use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-use polyshard::runtime::leaf::{Role, contract};
-use polyshard::runtime::{
-    DistArray, Grid, Group, OutTile, ReduceOp, Region, Result, World, count,
-};
+use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer, coordinates};
+use polyshard::runtime::layout::{Mesh, Placement, Sharding};
+use polyshard::runtime::leaf::{Assign, Role, contract};
+use polyshard::runtime::{DistArray, Leg, Region, Result, World, count};
 
 /// The mesh: x: 4.
 pub fn mesh() -> Mesh {
@@ -24,19 +23,19 @@ pub fn mesh() -> Mesh {
 
 /// Which rank owns which elements of `A`: [1 @ x].
 pub fn sharding_a() -> Sharding {
-    Sharding::new(&mesh(), &[14, 17], &[Placement::block(1usize, AxisExpr::axis("x"))])
+    Sharding::new(&mesh(), &[14, 17], &[Placement::block(1, "x")])
         .expect("the sharding was checked when this was generated")
 }
 
 /// Which rank owns which elements of `B`: [0 @ x].
 pub fn sharding_b() -> Sharding {
-    Sharding::new(&mesh(), &[17, 11], &[Placement::block(0usize, AxisExpr::axis("x"))])
+    Sharding::new(&mesh(), &[17, 11], &[Placement::block(0, "x")])
         .expect("the sharding was checked when this was generated")
 }
 
 /// Which rank owns which elements of `C`: [0 @ x].
 pub fn sharding_c() -> Sharding {
-    Sharding::new(&mesh(), &[14, 11], &[Placement::block(0usize, AxisExpr::axis("x"))])
+    Sharding::new(&mesh(), &[14, 11], &[Placement::block(0, "x")])
         .expect("the sharding was checked when this was generated")
 }
 
@@ -67,9 +66,7 @@ pub fn run_into(
 
 /// What runs of `C[m, n] += A[m, k] * B[k, n]` need, made once.
 pub struct Prepared<'world> {
-    grid: Grid<'world>,
-    along_x: std::rc::Rc<Group>,
-    c_tile: OutTile<f32>,
+    engine: Engine<'world, f32>,
 }
 
 impl<'world> Prepared<'world> {
@@ -78,10 +75,9 @@ impl<'world> Prepared<'world> {
     /// # Errors
     /// If the world has not as many ranks as the mesh, or there is too little memory.
     pub fn new(world: &'world World) -> Result<Self> {
-        let grid = Grid::new(world, &mesh())?;
-        let along_x = grid.group(&[0])?;
-        let c_tile = OutTile::new("C", 44)?;
-        Ok(Self { grid, along_x, c_tile })
+        Ok(Self {
+            engine: Engine::new(world, [kernel()])?,
+        })
     }
     /// Runs the program on all ranks, which each return their shard of the output.
     ///
@@ -92,11 +88,7 @@ impl<'world> Prepared<'world> {
         a: &DistArray<f32>,
         b: &DistArray<f32>,
     ) -> Result<DistArray<f32>> {
-        let mut c = DistArray::filled(
-            self.grid.world(),
-            &sharding_c(),
-            ReduceOp::Sum.identity(),
-        )?;
+        let mut c = DistArray::filled(self.engine.world(), &sharding_c(), 0f32)?;
         self.run_into(a, b, &mut c)?;
         Ok(c)
     }
@@ -110,71 +102,72 @@ impl<'world> Prepared<'world> {
         b: &DistArray<f32>,
         c: &mut DistArray<f32>,
     ) -> Result<()> {
-        let Self { grid, along_x, c_tile } = self;
         a.expect("A", &sharding_a())?;
         b.expect("B", &sharding_b())?;
         c.expect("C", &sharding_c())?;
-        let [x] = grid.coordinates();
-        // step 5: shard(A, k @ x): A, local
-        // step 6: shard(B, k @ x): B, local
+        let mut run = self.engine.run(0, &[a, b], c)?;
+        let [x] = run.coordinates();
+        let [a_tile, b_tile, c_tile] = [0, 1, 2].map(TileId);
         // step 2: divide(m, mo, mi, 4); step 4: rotate(mo, [ko])
         for mo in 0..4i64 {
-            if mo == 0 {
-                c_tile
-                    .reset(
-                        &Region::new([4 * x..(4 * x + 4).min(14), 0..11]),
-                        ReduceOp::Sum,
-                    );
-            } else {
-                c_tile
-                    .shift(
-                        along_x,
-                        1,
-                        &Region::new([
-                            4 * ((x + mo) % 4)..(4 * ((x + mo) % 4) + 4).min(14),
-                            0..11,
-                        ]),
-                    )?;
-            }
+            run.fill(c_tile, &[mo])?;
             // step 9: tensorize([mi, n, ki])
-            contract(
+            run.compute(
+                &[mo],
                 &[
                     count((4 * ((x + mo) % 4) + 4).min(14) - 4 * ((x + mo) % 4)),
                     11,
                     count((5 * x + 5).min(17) - 5 * x),
                 ],
-                &[Role::M, Role::N, Role::K],
-                1f32,
-                a
-                    .view()
-                    .strided(&[4 * ((x + mo) % 4), 5 * x], &[&[1, 0, 0], &[0, 0, 1]]),
-                b.view().strided(&[5 * x, 0], &[&[0, 0, 1], &[0, 1, 0]]),
-                c_tile
-                    .view_mut()
-                    .strided(&[4 * ((x + mo) % 4), 0], &[&[1, 0, 0], &[0, 1, 0]]),
-            );
-            // step 8: communicate(C, mo): C, shift(x, 1)
-            if mo == 3 {
-                let c_region = |at: &[i64]| {
-                    let x = at[0];
-                    Region::new([
-                        4 * ((x + 3) % 4)..(4 * ((x + 3) % 4) + 4).min(14),
-                        0..11,
-                    ])
-                };
-                let permutation = grid
-                    .permutation(
-                        |at: &[i64]| {
-                            let x = at[0];
-                            vec![(x + 3) % 4]
-                        },
-                        &[(x + 1) % 4],
-                        c_region,
+                |leaf| {
+                    contract(
+                        &leaf.counts(),
+                        &[Role::M, Role::N, Role::K],
+                        1f32,
+                        leaf
+                            .read(
+                                a_tile,
+                                &[4 * ((x + mo) % 4), 5 * x],
+                                &[&[1, 0, 0], &[0, 0, 1]],
+                            ),
+                        leaf.read(b_tile, &[5 * x, 0], &[&[0, 0, 1], &[0, 1, 0]]),
+                        leaf.write(&[4 * ((x + mo) % 4), 0], &[&[1, 0, 0], &[0, 1, 0]]),
                     );
-                let (to, from) = permutation;
-                c_tile.permute_back(grid, to, from, c, ReduceOp::Sum)?;
-            }
+                },
+            )?;
+            run.transfer(c_tile, &[mo])?;
         }
-        Ok(())
+        run.finish()
     }
+}
+
+/// The arrays and transfers of `C[m, n] += A[m, k] * B[k, n]`.
+fn kernel() -> Kernel<'static> {
+    // step 5: shard(A, k @ x): A, local
+    let a_tile = Transfer::input("A", 0);
+    // step 6: shard(B, k @ x): B, local
+    let b_tile = Transfer::input("B", 1);
+    // step 8: communicate(C, mo): C, shift(x, 1), at most 352 bytes per rank and step
+    let c_tile = Transfer::output("C")
+        .region(|[x]: [i64; 1], [mo]: [i64; 1]| Region::new([
+            4 * ((x + mo) % 4)..(4 * ((x + mo) % 4) + 4).min(14),
+            0..11,
+        ]))
+        .by([
+            Leg::Permute {
+                owner: coordinates(|[x]: [i64; 1], _: [i64; 1]| [(x + 3) % 4]),
+                served: coordinates(|[x]: [i64; 1], _: [i64; 1]| [(x + 1) % 4]),
+            },
+            Leg::shift(0, 1, 0),
+        ])
+        .tile(44);
+    Kernel::new(
+            "matmul",
+            "C[m, n] += A[m, k] * B[k, n]",
+            &mesh(),
+            Assign::Add,
+            [&sharding_a(), &sharding_b(), &sharding_c()],
+        )
+        .loops([4])
+        .transfers([a_tile, b_tile, c_tile])
 }

@@ -7,12 +7,12 @@
 //  4  shard(C, m @ x, n @ z)
 //  5  tensorize([mi, n, ki])
 
-use polyshard::runtime::layout::{AxisExpr, AxisPart, Mesh, Placement, Sharding};
-use polyshard::runtime::leaf::{Role, contract};
-use polyshard::runtime::{
-    DistArray, Grid, Group, InputTable, OutTile, ReduceOp, Region, Result, SharedInputs,
-    Tile, World, count,
+use polyshard::runtime::engine::{
+    CollectiveBy, Engine, Kernel, TileId, Transfer, coordinates,
 };
+use polyshard::runtime::layout::{AxisPart, Mesh, Placement, Sharding, Stages};
+use polyshard::runtime::leaf::{Assign, Role, contract};
+use polyshard::runtime::{DistArray, Leg, Owners, Region, Result, World, count};
 
 /// The mesh: x: 4, z: 4.
 pub fn mesh() -> Mesh {
@@ -24,10 +24,7 @@ pub fn sharding_a() -> Sharding {
     Sharding::new(
             &mesh(),
             &[13, 17],
-            &[
-                Placement::block(0usize, AxisExpr::axis("x")),
-                Placement::block(1usize, AxisExpr::axis("z")),
-            ],
+            &[Placement::block(0, "x"), Placement::block(1, "z")],
         )
         .expect("the sharding was checked when this was generated")
 }
@@ -37,7 +34,7 @@ pub fn sharding_b() -> Sharding {
     Sharding::new(
             &mesh(),
             &[17, 11],
-            &[Placement::block(0usize, AxisExpr::axis("z")), Placement::pin("x", 1usize)],
+            &[Placement::block(0, "z"), Placement::pin("x", 1usize)],
         )
         .expect("the sharding was checked when this was generated")
 }
@@ -47,10 +44,7 @@ pub fn sharding_c() -> Sharding {
     Sharding::new(
             &mesh(),
             &[13, 11],
-            &[
-                Placement::block(0usize, AxisExpr::axis("x")),
-                Placement::block(1usize, AxisExpr::axis("z")),
-            ],
+            &[Placement::block(0, "x"), Placement::block(1, "z")],
         )
         .expect("the sharding was checked when this was generated")
 }
@@ -82,12 +76,7 @@ pub fn run_into(
 
 /// What runs of `C[m, n] += A[m, k] * B[k, n]` need, made once.
 pub struct Prepared<'world> {
-    grid: Grid<'world>,
-    along_x_in_stages: std::rc::Rc<Group>,
-    along_z_in_stages: std::rc::Rc<Group>,
-    b_tile: Tile<f64>,
-    c_tile: OutTile<f64>,
-    known_inputs: InputTable,
+    engine: Engine<'world, f64>,
 }
 
 impl<'world> Prepared<'world> {
@@ -96,33 +85,8 @@ impl<'world> Prepared<'world> {
     /// # Errors
     /// If the world has not as many ranks as the mesh, or there is too little memory.
     pub fn new(world: &'world World) -> Result<Self> {
-        let grid = Grid::new(world, &mesh())?;
-        let along_x_in_stages = grid
-            .group_in_stages(
-                &[0],
-                vec![
-                    vec![AxisPart { axis : 0, stride : 1, extent : 2 }], vec![AxisPart {
-                    axis : 0, stride : 2, extent : 2 }]
-                ],
-            )?;
-        let along_z_in_stages = grid
-            .group_in_stages(
-                &[1],
-                vec![
-                    vec![AxisPart { axis : 1, stride : 1, extent : 2 }], vec![AxisPart {
-                    axis : 1, stride : 2, extent : 2 }]
-                ],
-            )?;
-        let b_tile = Tile::new("B", 55)?;
-        let c_tile = OutTile::new("C", 44)?;
-        let known_inputs = InputTable::default();
         Ok(Self {
-            grid,
-            along_x_in_stages,
-            along_z_in_stages,
-            b_tile,
-            c_tile,
-            known_inputs,
+            engine: Engine::new(world, [kernel()])?,
         })
     }
     /// Runs the program on all ranks, which each return their shard of the output.
@@ -134,11 +98,7 @@ impl<'world> Prepared<'world> {
         a: &DistArray<f64>,
         b: &DistArray<f64>,
     ) -> Result<DistArray<f64>> {
-        let mut c = DistArray::filled(
-            self.grid.world(),
-            &sharding_c(),
-            ReduceOp::Sum.identity(),
-        )?;
+        let mut c = DistArray::filled(self.engine.world(), &sharding_c(), 0f64)?;
         self.run_into(a, b, &mut c)?;
         Ok(c)
     }
@@ -152,41 +112,100 @@ impl<'world> Prepared<'world> {
         b: &DistArray<f64>,
         c: &mut DistArray<f64>,
     ) -> Result<()> {
-        let Self {
-            grid,
-            along_x_in_stages,
-            along_z_in_stages,
-            b_tile,
-            c_tile,
-            known_inputs,
-        } = self;
         a.expect("A", &sharding_a())?;
         b.expect("B", &sharding_b())?;
         c.expect("C", &sharding_c())?;
-        let [x, z] = grid.coordinates();
-        // until the end, ranks of a node read each other's inputs where they are
-        let shared = SharedInputs::new(grid.world(), [a, b], known_inputs)?;
-        let [a, b] = shared.shards();
-        // step 2: shard(A, m @ x, k @ z): A, local
-        // step 3: shard(B, k @ z, pin(x, 1)): B, broadcast(x)
-        let b_region = Region::new([5 * z..(5 * z + 5).min(17), 0..11]);
-        b_tile.broadcast(along_x_in_stages, &[1], b, &b_region)?;
-        c_tile.reset(&Region::new([4 * x..(4 * x + 4).min(13), 0..11]), ReduceOp::Sum);
+        let mut run = self.engine.run(0, &[a, b], c)?;
+        let [x, z] = run.coordinates();
+        let [a_tile, b_tile, c_tile] = [0, 1, 2].map(TileId);
+        run.transfer(b_tile, &[])?;
+        run.fill(c_tile, &[])?;
         // step 5: tensorize([mi, n, ki])
-        contract(
+        run.compute(
+            &[],
             &[
                 count((4 * x + 4).min(13) - 4 * x),
                 11,
                 count((5 * z + 5).min(17) - 5 * z),
             ],
-            &[Role::M, Role::N, Role::K],
-            1f64,
-            a.view().strided(&[4 * x, 5 * z], &[&[1, 0, 0], &[0, 0, 1]]),
-            b_tile.view(b).strided(&[5 * z, 0], &[&[0, 0, 1], &[0, 1, 0]]),
-            c_tile.view_mut().strided(&[4 * x, 0], &[&[1, 0, 0], &[0, 1, 0]]),
-        );
-        // step 4: shard(C, m @ x, n @ z): C, reduce_scatter(z)
-        c_tile.reduce_scatter(along_z_in_stages, c, ReduceOp::Sum)?;
-        shared.release()
+            |leaf| {
+                contract(
+                    &leaf.counts(),
+                    &[Role::M, Role::N, Role::K],
+                    1f64,
+                    leaf.read(a_tile, &[4 * x, 5 * z], &[&[1, 0, 0], &[0, 0, 1]]),
+                    leaf.read(b_tile, &[5 * z, 0], &[&[0, 0, 1], &[0, 1, 0]]),
+                    leaf.write(&[4 * x, 0], &[&[1, 0, 0], &[0, 1, 0]]),
+                );
+            },
+        )?;
+        run.transfer(c_tile, &[])?;
+        run.finish()
     }
+}
+
+/// The arrays and transfers of `C[m, n] += A[m, k] * B[k, n]`.
+fn kernel() -> Kernel<'static> {
+    // step 2: shard(A, m @ x, k @ z): A, local
+    let a_tile = Transfer::input("A", 0);
+    // step 3: shard(B, k @ z, pin(x, 1)): B, broadcast(x), at most 440 bytes per rank and step
+    let b_tile = Transfer::input("B", 1)
+        .region(|[_, z]: [i64; 2], _: [i64; 0]| Region::new([
+            5 * z..(5 * z + 5).min(17),
+            0..11,
+        ]))
+        .by([
+            Leg::Collective {
+                axes: [0].into(),
+                owners: Owners::One(coordinates(|_: [i64; 2], _: [i64; 0]| [1])),
+                by: Some(
+                    CollectiveBy::Stages(
+                        Stages::new(
+                                &mesh(),
+                                &[0],
+                                vec![
+                                    vec![AxisPart { axis : 0, stride : 1, extent : 2 }],
+                                    vec![AxisPart { axis : 0, stride : 2, extent : 2 }]
+                                ],
+                            )
+                            .expect("the stages were checked when this was generated"),
+                    ),
+                ),
+            },
+        ])
+        .tile(55);
+    // step 4: shard(C, m @ x, n @ z): C, reduce_scatter(z), at most 288 bytes per rank and step
+    let c_tile = Transfer::output("C")
+        .region(|[x, _]: [i64; 2], _: [i64; 0]| Region::new([
+            4 * x..(4 * x + 4).min(13),
+            0..11,
+        ]))
+        .by([
+            Leg::Collective {
+                axes: [1].into(),
+                owners: Owners::Parts,
+                by: Some(
+                    CollectiveBy::Stages(
+                        Stages::new(
+                                &mesh(),
+                                &[1],
+                                vec![
+                                    vec![AxisPart { axis : 1, stride : 1, extent : 2 }],
+                                    vec![AxisPart { axis : 1, stride : 2, extent : 2 }]
+                                ],
+                            )
+                            .expect("the stages were checked when this was generated"),
+                    ),
+                ),
+            },
+        ])
+        .tile(44);
+    Kernel::new(
+            "matmul",
+            "C[m, n] += A[m, k] * B[k, n]",
+            &mesh(),
+            Assign::Add,
+            [&sharding_a(), &sharding_b(), &sharding_c()],
+        )
+        .transfers([a_tile, b_tile, c_tile])
 }

@@ -6,12 +6,10 @@
 //  3  shard(B, i @ x, j @ y)
 //  4  interior_first(A)
 
-use polyshard::runtime::layout::{AxisExpr, Mesh, Neighbours, Placement, Reach, Sharding};
-use polyshard::runtime::leaf::{LeafBoxes, nest, pointwise};
-use polyshard::runtime::{
-    DistArray, Grid, InputTable, ReduceOp, Region, Result, SharedInputs, Tile, World,
-    count,
-};
+use polyshard::runtime::engine::{Engine, Kernel, LeafPart, TileId, Transfer};
+use polyshard::runtime::layout::{Mesh, Neighbours, Placement, Reach, Sharding};
+use polyshard::runtime::leaf::{Assign, SlicesOf, nest, pointwise};
+use polyshard::runtime::{DistArray, Leg, ReduceOp, Region, Result, World, count};
 
 /// The mesh: x: 3, y: 2.
 pub fn mesh() -> Mesh {
@@ -23,10 +21,7 @@ pub fn sharding_a() -> Sharding {
     Sharding::new(
             &mesh(),
             &[14, 11],
-            &[
-                Placement::block(0usize, AxisExpr::axis("x")),
-                Placement::block(1usize, AxisExpr::axis("y")),
-            ],
+            &[Placement::block(0, "x"), Placement::block(1, "y")],
         )
         .expect("the sharding was checked when this was generated")
 }
@@ -36,10 +31,7 @@ pub fn sharding_b() -> Sharding {
     Sharding::new(
             &mesh(),
             &[14, 11],
-            &[
-                Placement::block(0usize, AxisExpr::axis("x")),
-                Placement::block(1usize, AxisExpr::axis("y")),
-            ],
+            &[Placement::block(0, "x"), Placement::block(1, "y")],
         )
         .expect("the sharding was checked when this was generated")
 }
@@ -66,9 +58,7 @@ pub fn run_into(
 
 /// What runs of `B[i, j] = (A[i - 1, j] else 0.0) + (A[i + 1, j] else 0.0) + A[i, (j - 1) % 11] + A[i, (j + 1) % 11] - 0.5 * A[i, j]` need, made once.
 pub struct Prepared<'world> {
-    grid: Grid<'world>,
-    a_tile: Tile<f64>,
-    known_inputs: InputTable,
+    engine: Engine<'world, f64>,
 }
 
 impl<'world> Prepared<'world> {
@@ -77,29 +67,16 @@ impl<'world> Prepared<'world> {
     /// # Errors
     /// If the world has not as many ranks as the mesh, or there is too little memory.
     pub fn new(world: &'world World) -> Result<Self> {
-        let grid = Grid::new(world, &mesh())?;
-        let a_tile = Tile::new("A", 56)?
-            .fixed()
-            .connected(
-                &grid,
-                &Neighbours::in_star([
-                    Reach::Within { low: -1, high: 1 },
-                    Reach::Around { low: -1, high: 1 },
-                ]),
-            )?;
-        let known_inputs = InputTable::default();
-        Ok(Self { grid, a_tile, known_inputs })
+        Ok(Self {
+            engine: Engine::new(world, [kernel()])?,
+        })
     }
     /// Runs the program on all ranks, which each return their shard of the output.
     ///
     /// # Errors
     /// If the inputs are not sharded as the program expects them, or communication fails.
     pub fn run(&mut self, a: &DistArray<f64>) -> Result<DistArray<f64>> {
-        let mut b = DistArray::filled(
-            self.grid.world(),
-            &sharding_b(),
-            ReduceOp::Sum.identity(),
-        )?;
+        let mut b = DistArray::filled(self.engine.world(), &sharding_b(), 0f64)?;
         self.run_into(a, &mut b)?;
         Ok(b)
     }
@@ -112,148 +89,130 @@ impl<'world> Prepared<'world> {
         a: &DistArray<f64>,
         b: &mut DistArray<f64>,
     ) -> Result<()> {
-        let Self { grid, a_tile, known_inputs } = self;
         a.expect("A", &sharding_a())?;
         b.expect("B", &sharding_b())?;
-        let [x, y] = grid.coordinates();
-        a_tile.restart();
-        // until the end, ranks of a node read each other's inputs where they are
-        let shared = SharedInputs::new(grid.world(), [a], known_inputs)?;
-        let [a] = shared.shards();
-        // step 2: shard(A, i @ x, j @ y): A, halo(x: -1..=1, y: -1..=1)
-        let a_region = |at: &[i64]| {
-            let x = at[0];
-            let y = at[1];
-            Region::new([
-                    (5 * x - 1).max(0)..((5 * x + 5).min(14) + 1).min(14),
-                    6 * y - 1..(6 * y + 6).min(11) + 1,
-                ])
-                .periodic(1, 11)
-        };
-        a_tile
-            .begin_halo(
-                grid,
-                &Neighbours::in_star([
-                    Reach::Within { low: -1, high: 1 },
-                    Reach::Around { low: -1, high: 1 },
-                ]),
-                a,
-                a_region,
-            )?;
-        let mut boxes = LeafBoxes::interior(
+        let mut run = self.engine.run(0, &[a], b)?;
+        let [x, y] = run.coordinates();
+        let a_tile = TileId(0);
+        run.begin(a_tile, &[])?;
+        run.compute_part(
+            LeafPart::Interior,
+            &[],
             &[count((5 * x + 5).min(14) - 5 * x), count((6 * y + 6).min(11) - 6 * y)],
             &[
                 (1, (5 * x + 5).min(14) - 5 * x - 1),
                 (1, (6 * y + 6).min(11) - 6 * y - 1),
             ],
-            1,
-        );
-        while let Some(part) = boxes.next(a_tile.poll(grid.world())?) {
-            let _polled = grid.world().poll_meanwhile([a_tile.under_way()]);
-            nest(
-                &[part.count(0), part.count(1)],
-                b
-                    .view_mut()
-                    .overwritten()
-                    .strided(
-                        &[5 * x + part.first(0), 6 * y + part.first(1)],
-                        &[&[1, 0], &[0, 1]],
-                    ),
-                ReduceOp::Sum,
-                &[
-                    a_tile
-                        .view(a)
-                        .outside(0f64, &[Some(14), None])
-                        .strided(
-                            &[5 * x - 1 + part.first(0), 6 * y + part.first(1)],
-                            &[&[1, 0], &[0, 1]],
-                        ),
-                    a_tile
-                        .view(a)
-                        .outside(0f64, &[Some(14), None])
-                        .strided(
-                            &[5 * x + 1 + part.first(0), 6 * y + part.first(1)],
-                            &[&[1, 0], &[0, 1]],
-                        ),
-                    a_tile
-                        .view(a)
-                        .strided(
-                            &[5 * x + part.first(0), 6 * y - 1 + part.first(1)],
-                            &[&[1, 0], &[0, 1]],
-                        ),
-                    a_tile
-                        .view(a)
-                        .strided(
-                            &[5 * x + part.first(0), 6 * y + 1 + part.first(1)],
-                            &[&[1, 0], &[0, 1]],
-                        ),
-                    a_tile
-                        .view(a)
-                        .strided(
-                            &[5 * x + part.first(0), 6 * y + part.first(1)],
-                            &[&[1, 0], &[0, 1]],
-                        ),
-                ],
-                &pointwise(|[v0, v1, v2, v3, v4]: [f64; 5]| {
-                    (((v0 + v1) + v2) + v3) - (0.5f64 * v4)
-                }),
-            );
-        }
-        a_tile.arrive(grid.world(), a)?;
-        let mut boxes = LeafBoxes::rims(
+            |leaf| {
+                nest(
+                    &leaf.counts(),
+                    leaf.write(&[5 * x, 6 * y], &[&[1, 0], &[0, 1]]),
+                    ReduceOp::Sum,
+                    &[
+                        leaf
+                            .read_or(
+                                a_tile,
+                                0f64,
+                                &[Some(14), None],
+                                &[5 * x - 1, 6 * y],
+                                &[&[1, 0], &[0, 1]],
+                            ),
+                        leaf
+                            .read_or(
+                                a_tile,
+                                0f64,
+                                &[Some(14), None],
+                                &[5 * x + 1, 6 * y],
+                                &[&[1, 0], &[0, 1]],
+                            ),
+                        leaf.read(a_tile, &[5 * x, 6 * y - 1], &[&[1, 0], &[0, 1]]),
+                        leaf.read(a_tile, &[5 * x, 6 * y + 1], &[&[1, 0], &[0, 1]]),
+                        leaf.read(a_tile, &[5 * x, 6 * y], &[&[1, 0], &[0, 1]]),
+                    ],
+                    &pointwise(|[v0, v1, v2, v3, v4]: [f64; 5]| {
+                        (((v0 + v1) + v2) + v3) - (0.5f64 * v4)
+                    }),
+                );
+            },
+        )?;
+        run.end(a_tile)?;
+        run.compute_part(
+            LeafPart::Rims,
+            &[],
             &[count((5 * x + 5).min(14) - 5 * x), count((6 * y + 6).min(11) - 6 * y)],
-            &[(1, (5 * x + 5).min(14) - 5 * x - 1), (1, (6 * y + 6).min(11) - 6 * y - 1)],
-        );
-        while let Some(part) = boxes.next(false) {
-            nest(
-                &[part.count(0), part.count(1)],
-                b
-                    .view_mut()
-                    .overwritten()
-                    .strided(
-                        &[5 * x + part.first(0), 6 * y + part.first(1)],
-                        &[&[1, 0], &[0, 1]],
-                    ),
-                ReduceOp::Sum,
-                &[
-                    a_tile
-                        .view(a)
-                        .outside(0f64, &[Some(14), None])
-                        .strided(
-                            &[5 * x - 1 + part.first(0), 6 * y + part.first(1)],
-                            &[&[1, 0], &[0, 1]],
-                        ),
-                    a_tile
-                        .view(a)
-                        .outside(0f64, &[Some(14), None])
-                        .strided(
-                            &[5 * x + 1 + part.first(0), 6 * y + part.first(1)],
-                            &[&[1, 0], &[0, 1]],
-                        ),
-                    a_tile
-                        .view(a)
-                        .strided(
-                            &[5 * x + part.first(0), 6 * y - 1 + part.first(1)],
-                            &[&[1, 0], &[0, 1]],
-                        ),
-                    a_tile
-                        .view(a)
-                        .strided(
-                            &[5 * x + part.first(0), 6 * y + 1 + part.first(1)],
-                            &[&[1, 0], &[0, 1]],
-                        ),
-                    a_tile
-                        .view(a)
-                        .strided(
-                            &[5 * x + part.first(0), 6 * y + part.first(1)],
-                            &[&[1, 0], &[0, 1]],
-                        ),
-                ],
-                &pointwise(|[v0, v1, v2, v3, v4]: [f64; 5]| {
-                    (((v0 + v1) + v2) + v3) - (0.5f64 * v4)
-                }),
-            );
-        }
-        shared.release()
+            &[
+                (1, (5 * x + 5).min(14) - 5 * x - 1),
+                (1, (6 * y + 6).min(11) - 6 * y - 1),
+            ],
+            |leaf| {
+                nest(
+                    &leaf.counts(),
+                    leaf.write(&[5 * x, 6 * y], &[&[1, 0], &[0, 1]]),
+                    ReduceOp::Sum,
+                    &[
+                        leaf
+                            .read_or(
+                                a_tile,
+                                0f64,
+                                &[Some(14), None],
+                                &[5 * x - 1, 6 * y],
+                                &[&[1, 0], &[0, 1]],
+                            ),
+                        leaf
+                            .read_or(
+                                a_tile,
+                                0f64,
+                                &[Some(14), None],
+                                &[5 * x + 1, 6 * y],
+                                &[&[1, 0], &[0, 1]],
+                            ),
+                        leaf.read(a_tile, &[5 * x, 6 * y - 1], &[&[1, 0], &[0, 1]]),
+                        leaf.read(a_tile, &[5 * x, 6 * y + 1], &[&[1, 0], &[0, 1]]),
+                        leaf.read(a_tile, &[5 * x, 6 * y], &[&[1, 0], &[0, 1]]),
+                    ],
+                    &pointwise(|[v0, v1, v2, v3, v4]: [f64; 5]| {
+                        (((v0 + v1) + v2) + v3) - (0.5f64 * v4)
+                    }),
+                );
+            },
+        )?;
+        run.finish()
     }
+}
+
+/// The arrays and transfers of `B[i, j] = (A[i - 1, j] else 0.0) + (A[i + 1, j] else 0.0) + A[i, (j - 1) % 11] + A[i, (j + 1) % 11] - 0.5 * A[i, j]`.
+fn kernel() -> Kernel<'static> {
+    // step 2: shard(A, i @ x, j @ y): A, halo(x: -1..=1, y: -1..=1), at most 176 bytes per rank and step
+    let a_tile = Transfer::input("A", 0)
+        .region(|[x, y]: [i64; 2], _: [i64; 0]| {
+            Region::new([
+                    (5 * x - 1).max(0)..((5 * x + 5).min(14) + 1).min(14),
+                    6 * y - 1..(6 * y + 6).min(11) + 1,
+                ])
+                .periodic(1, 11)
+        })
+        .by([
+            Leg::Halo {
+                reach: Neighbours::in_star([
+                    Reach::Within { low: -1, high: 1 },
+                    Reach::Around { low: -1, high: 1 },
+                ]),
+            },
+        ])
+        .tile(56)
+        .fixed()
+        .own_in_place()
+        .interior_first();
+    // step 3: shard(B, i @ x, j @ y): B, local
+    let b_tile = Transfer::output("B");
+    Kernel::new(
+            "blur",
+            "B[i, j] = (A[i - 1, j] else 0.0) + (A[i + 1, j] else 0.0) + A[i, (j - 1) % 11] + A[i, (j + 1) % 11] - 0.5 * A[i, j]",
+            &mesh(),
+            Assign::Set,
+            [&sharding_a(), &sharding_b()],
+        )
+        .transfers([a_tile, b_tile])
+        .overwrites()
+        .sliced(1, SlicesOf::Values)
 }

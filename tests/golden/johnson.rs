@@ -7,12 +7,10 @@
 //  4  shard(C, m @ x, n @ y, pin(z, 0))
 //  5  tensorize([mi, ni, ki])
 
-use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-use polyshard::runtime::leaf::{Role, contract};
-use polyshard::runtime::{
-    DistArray, Grid, Group, InputTable, OutTile, ReduceOp, Region, Result, SharedInputs,
-    Tile, World, count,
-};
+use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer, coordinates};
+use polyshard::runtime::layout::{Mesh, Placement, Sharding};
+use polyshard::runtime::leaf::{Assign, Role, contract};
+use polyshard::runtime::{DistArray, Leg, Owners, Region, Result, World, count};
 
 /// The mesh: x: 2, y: 2, z: 2.
 pub fn mesh() -> Mesh {
@@ -25,8 +23,8 @@ pub fn sharding_a() -> Sharding {
             &mesh(),
             &[13, 17],
             &[
-                Placement::block(0usize, AxisExpr::axis("x")),
-                Placement::block(1usize, AxisExpr::axis("z")),
+                Placement::block(0, "x"),
+                Placement::block(1, "z"),
                 Placement::pin("y", 0usize),
             ],
         )
@@ -39,8 +37,8 @@ pub fn sharding_b() -> Sharding {
             &mesh(),
             &[17, 11],
             &[
-                Placement::block(0usize, AxisExpr::axis("z")),
-                Placement::block(1usize, AxisExpr::axis("y")),
+                Placement::block(0, "z"),
+                Placement::block(1, "y"),
                 Placement::pin("x", 0usize),
             ],
         )
@@ -53,8 +51,8 @@ pub fn sharding_c() -> Sharding {
             &mesh(),
             &[13, 11],
             &[
-                Placement::block(0usize, AxisExpr::axis("x")),
-                Placement::block(1usize, AxisExpr::axis("y")),
+                Placement::block(0, "x"),
+                Placement::block(1, "y"),
                 Placement::pin("z", 0usize),
             ],
         )
@@ -88,14 +86,7 @@ pub fn run_into(
 
 /// What runs of `C[m, n] += A[m, k] * B[k, n]` need, made once.
 pub struct Prepared<'world> {
-    grid: Grid<'world>,
-    along_x: std::rc::Rc<Group>,
-    along_y: std::rc::Rc<Group>,
-    along_z: std::rc::Rc<Group>,
-    a_tile: Tile<f64>,
-    b_tile: Tile<f64>,
-    c_tile: OutTile<f64>,
-    known_inputs: InputTable,
+    engine: Engine<'world, f64>,
 }
 
 impl<'world> Prepared<'world> {
@@ -104,23 +95,8 @@ impl<'world> Prepared<'world> {
     /// # Errors
     /// If the world has not as many ranks as the mesh, or there is too little memory.
     pub fn new(world: &'world World) -> Result<Self> {
-        let grid = Grid::new(world, &mesh())?;
-        let along_x = grid.group(&[0])?;
-        let along_y = grid.group(&[1])?;
-        let along_z = grid.group(&[2])?;
-        let a_tile = Tile::new("A", 63)?;
-        let b_tile = Tile::new("B", 54)?;
-        let c_tile = OutTile::new("C", 42)?;
-        let known_inputs = InputTable::default();
         Ok(Self {
-            grid,
-            along_x,
-            along_y,
-            along_z,
-            a_tile,
-            b_tile,
-            c_tile,
-            known_inputs,
+            engine: Engine::new(world, [kernel()])?,
         })
     }
     /// Runs the program on all ranks, which each return their shard of the output.
@@ -132,11 +108,7 @@ impl<'world> Prepared<'world> {
         a: &DistArray<f64>,
         b: &DistArray<f64>,
     ) -> Result<DistArray<f64>> {
-        let mut c = DistArray::filled(
-            self.grid.world(),
-            &sharding_c(),
-            ReduceOp::Sum.identity(),
-        )?;
+        let mut c = DistArray::filled(self.engine.world(), &sharding_c(), 0f64)?;
         self.run_into(a, b, &mut c)?;
         Ok(c)
     }
@@ -150,55 +122,86 @@ impl<'world> Prepared<'world> {
         b: &DistArray<f64>,
         c: &mut DistArray<f64>,
     ) -> Result<()> {
-        let Self {
-            grid,
-            along_x,
-            along_y,
-            along_z,
-            a_tile,
-            b_tile,
-            c_tile,
-            known_inputs,
-        } = self;
         a.expect("A", &sharding_a())?;
         b.expect("B", &sharding_b())?;
         c.expect("C", &sharding_c())?;
-        let [x, y, z] = grid.coordinates();
-        // until the end, ranks of a node read each other's inputs where they are
-        let shared = SharedInputs::new(grid.world(), [a, b], known_inputs)?;
-        let [a, b] = shared.shards();
-        // step 2: shard(A, m @ x, k @ z, pin(y, 0)): A, broadcast(y)
-        let a_region = Region::new([
-            7 * x..(7 * x + 7).min(13),
-            9 * z..(9 * z + 9).min(17),
-        ]);
-        a_tile.broadcast(along_y, &[0], a, &a_region)?;
-        // step 3: shard(B, k @ z, n @ y, pin(x, 0)): B, broadcast(x)
-        let b_region = Region::new([
-            9 * z..(9 * z + 9).min(17),
-            6 * y..(6 * y + 6).min(11),
-        ]);
-        b_tile.broadcast(along_x, &[0], b, &b_region)?;
-        c_tile
-            .reset(
-                &Region::new([7 * x..(7 * x + 7).min(13), 6 * y..(6 * y + 6).min(11)]),
-                ReduceOp::Sum,
-            );
+        let mut run = self.engine.run(0, &[a, b], c)?;
+        let [x, y, z] = run.coordinates();
+        let [a_tile, b_tile, c_tile] = [0, 1, 2].map(TileId);
+        run.transfer(a_tile, &[])?;
+        run.transfer(b_tile, &[])?;
+        run.fill(c_tile, &[])?;
         // step 5: tensorize([mi, ni, ki])
-        contract(
+        run.compute(
+            &[],
             &[
                 count((7 * x + 7).min(13) - 7 * x),
                 count((6 * y + 6).min(11) - 6 * y),
                 count((9 * z + 9).min(17) - 9 * z),
             ],
-            &[Role::M, Role::N, Role::K],
-            1f64,
-            a_tile.view(a).strided(&[7 * x, 9 * z], &[&[1, 0, 0], &[0, 0, 1]]),
-            b_tile.view(b).strided(&[9 * z, 6 * y], &[&[0, 0, 1], &[0, 1, 0]]),
-            c_tile.view_mut().strided(&[7 * x, 6 * y], &[&[1, 0, 0], &[0, 1, 0]]),
-        );
-        // step 4: shard(C, m @ x, n @ y, pin(z, 0)): C, reduce(z)
-        c_tile.reduce(along_z, &[0], c, ReduceOp::Sum)?;
-        shared.release()
+            |leaf| {
+                contract(
+                    &leaf.counts(),
+                    &[Role::M, Role::N, Role::K],
+                    1f64,
+                    leaf.read(a_tile, &[7 * x, 9 * z], &[&[1, 0, 0], &[0, 0, 1]]),
+                    leaf.read(b_tile, &[9 * z, 6 * y], &[&[0, 0, 1], &[0, 1, 0]]),
+                    leaf.write(&[7 * x, 6 * y], &[&[1, 0, 0], &[0, 1, 0]]),
+                );
+            },
+        )?;
+        run.transfer(c_tile, &[])?;
+        run.finish()
     }
+}
+
+/// The arrays and transfers of `C[m, n] += A[m, k] * B[k, n]`.
+fn kernel() -> Kernel<'static> {
+    // step 2: shard(A, m @ x, k @ z, pin(y, 0)): A, broadcast(y), at most 504 bytes per rank and step
+    let a_tile = Transfer::input("A", 0)
+        .region(|[x, _, z]: [i64; 3], _: [i64; 0]| Region::new([
+            7 * x..(7 * x + 7).min(13),
+            9 * z..(9 * z + 9).min(17),
+        ]))
+        .by([
+            Leg::collective(
+                [1],
+                Owners::One(coordinates(|_: [i64; 3], _: [i64; 0]| [0])),
+            ),
+        ])
+        .tile(63);
+    // step 3: shard(B, k @ z, n @ y, pin(x, 0)): B, broadcast(x), at most 432 bytes per rank and step
+    let b_tile = Transfer::input("B", 1)
+        .region(|[_, y, z]: [i64; 3], _: [i64; 0]| Region::new([
+            9 * z..(9 * z + 9).min(17),
+            6 * y..(6 * y + 6).min(11),
+        ]))
+        .by([
+            Leg::collective(
+                [0],
+                Owners::One(coordinates(|_: [i64; 3], _: [i64; 0]| [0])),
+            ),
+        ])
+        .tile(54);
+    // step 4: shard(C, m @ x, n @ y, pin(z, 0)): C, reduce(z), at most 336 bytes per rank and step
+    let c_tile = Transfer::output("C")
+        .region(|[x, y, _]: [i64; 3], _: [i64; 0]| Region::new([
+            7 * x..(7 * x + 7).min(13),
+            6 * y..(6 * y + 6).min(11),
+        ]))
+        .by([
+            Leg::collective(
+                [2],
+                Owners::One(coordinates(|_: [i64; 3], _: [i64; 0]| [0])),
+            ),
+        ])
+        .tile(42);
+    Kernel::new(
+            "matmul",
+            "C[m, n] += A[m, k] * B[k, n]",
+            &mesh(),
+            Assign::Add,
+            [&sharding_a(), &sharding_b(), &sharding_c()],
+        )
+        .transfers([a_tile, b_tile, c_tile])
 }

@@ -13,8 +13,12 @@
 //     output        S'[11]: [0 @ x]
 
 use std::borrow::Cow;
-use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-use polyshard::runtime::{DistArray, Result, Room, World};
+use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer};
+use polyshard::runtime::layout::{Mesh, Placement, Reach, Sharding};
+use polyshard::runtime::leaf::{Assign, nest, pointwise};
+use polyshard::runtime::{
+    DistArray, Element, Leg, ReduceOp, Region, Result, Room, World, count,
+};
 
 /// The mesh: x: 3.
 pub fn mesh() -> Mesh {
@@ -23,49 +27,49 @@ pub fn mesh() -> Mesh {
 
 /// Which rank owns which elements of `U`: [0 @ x].
 pub fn sharding_u_0() -> Sharding {
-    Sharding::new(&mesh(), &[11], &[Placement::block(0usize, AxisExpr::axis("x"))])
+    Sharding::new(&mesh(), &[11], &[Placement::block(0, "x")])
         .expect("the sharding was checked when this was generated")
 }
 
 /// Which rank owns which elements of `U'`: [0 @ x].
 pub fn sharding_u_1() -> Sharding {
-    Sharding::new(&mesh(), &[11], &[Placement::block(0usize, AxisExpr::axis("x"))])
+    Sharding::new(&mesh(), &[11], &[Placement::block(0, "x")])
         .expect("the sharding was checked when this was generated")
 }
 
 /// Which rank owns which elements of `V`: [0 @ x].
 pub fn sharding_v_2() -> Sharding {
-    Sharding::new(&mesh(), &[11], &[Placement::block(0usize, AxisExpr::axis("x"))])
+    Sharding::new(&mesh(), &[11], &[Placement::block(0, "x")])
         .expect("the sharding was checked when this was generated")
 }
 
 /// Which rank owns which elements of `W`: [0 @ x].
 pub fn sharding_w_3() -> Sharding {
-    Sharding::new(&mesh(), &[11], &[Placement::block(0usize, AxisExpr::axis("x"))])
+    Sharding::new(&mesh(), &[11], &[Placement::block(0, "x")])
         .expect("the sharding was checked when this was generated")
 }
 
 /// Which rank owns which elements of `S`: [0 @ x].
 pub fn sharding_s_4() -> Sharding {
-    Sharding::new(&mesh(), &[11], &[Placement::block(0usize, AxisExpr::axis("x"))])
+    Sharding::new(&mesh(), &[11], &[Placement::block(0, "x")])
         .expect("the sharding was checked when this was generated")
 }
 
 /// Which rank owns which elements of `W'`: [0 @ x].
 pub fn sharding_w_5() -> Sharding {
-    Sharding::new(&mesh(), &[11], &[Placement::block(0usize, AxisExpr::axis("x"))])
+    Sharding::new(&mesh(), &[11], &[Placement::block(0, "x")])
         .expect("the sharding was checked when this was generated")
 }
 
 /// Which rank owns which elements of `V'`: [0 @ x].
 pub fn sharding_v_6() -> Sharding {
-    Sharding::new(&mesh(), &[11], &[Placement::block(0usize, AxisExpr::axis("x"))])
+    Sharding::new(&mesh(), &[11], &[Placement::block(0, "x")])
         .expect("the sharding was checked when this was generated")
 }
 
 /// Which rank owns which elements of `S'`: [0 @ x].
 pub fn sharding_s_7() -> Sharding {
-    Sharding::new(&mesh(), &[11], &[Placement::block(0usize, AxisExpr::axis("x"))])
+    Sharding::new(&mesh(), &[11], &[Placement::block(0, "x")])
         .expect("the sharding was checked when this was generated")
 }
 
@@ -80,12 +84,7 @@ pub fn run(world: &World, u_0: &DistArray<i64>) -> Result<DistArray<i64>> {
 /// What runs of the program need, made once.
 pub struct Prepared<'world> {
     world: &'world World,
-    step_1: far_1::Prepared<'world>,
-    step_2: near_2::Prepared<'world>,
-    step_3: sum_3::Prepared<'world>,
-    step_4: near_4::Prepared<'world>,
-    step_5: far_5::Prepared<'world>,
-    step_6: sum_6::Prepared<'world>,
+    engine: Engine<'world, i64>,
     room_0: Room<i64>,
     room_1: Room<i64>,
     room_2: Room<i64>,
@@ -100,12 +99,17 @@ impl<'world> Prepared<'world> {
     pub fn new(world: &'world World) -> Result<Self> {
         Ok(Self {
             world,
-            step_1: far_1::Prepared::new(world)?,
-            step_2: near_2::Prepared::new(world)?,
-            step_3: sum_3::Prepared::new(world)?,
-            step_4: near_4::Prepared::new(world)?,
-            step_5: far_5::Prepared::new(world)?,
-            step_6: sum_6::Prepared::new(world)?,
+            engine: Engine::new(
+                world,
+                [
+                    far_1_table(),
+                    near_2_table(),
+                    sum_3_table(),
+                    near_4_table(),
+                    far_5_table(),
+                    sum_6_table(),
+                ],
+            )?,
             room_0: Room::new(2usize),
             room_1: Room::new(1usize),
             room_2: Room::new(1usize),
@@ -120,11 +124,11 @@ impl<'world> Prepared<'world> {
         let mut u_1: Cow<'_, DistArray<i64>> = Cow::Borrowed(u_0);
         for _ in 0..2u64 {
             let mut v_2 = self.room_1.array(self.world, &sharding_v_2(), None)?;
-            self.step_1.run_into(&u_1, &mut v_2)?;
+            self.far_1(&u_1, &mut v_2)?;
             let mut w_3 = self.room_2.array(self.world, &sharding_w_3(), None)?;
-            self.step_2.run_into(&u_1, self.step_1.tile_0(), &mut w_3)?;
+            self.near_2(&u_1, &mut w_3)?;
             let mut s_4 = self.room_0.array(self.world, &sharding_s_4(), None)?;
-            self.step_3.run_into(&v_2, &w_3, &mut s_4)?;
+            self.sum_3(&v_2, &w_3, &mut s_4)?;
             self.room_2.give_back(w_3);
             self.room_1.give_back(v_2);
             let next_0 = Cow::Owned(s_4);
@@ -133,722 +137,291 @@ impl<'world> Prepared<'world> {
             }
         }
         let u_1 = u_1.into_owned();
-        let w_5 = self.step_4.run(&u_1)?;
-        let v_6 = self.step_5.run(&u_1, self.step_4.tile_0())?;
+        let mut w_5 = DistArray::filled(self.world, &sharding_w_5(), 0i64)?;
+        self.near_4(&u_1, &mut w_5)?;
+        let mut v_6 = DistArray::filled(self.world, &sharding_v_6(), 0i64)?;
+        self.far_5(&u_1, &mut v_6)?;
         drop(u_1);
-        let s_7 = self.step_6.run(&v_6, &w_5)?;
+        let mut s_7 = DistArray::filled(self.world, &sharding_s_7(), 0i64)?;
+        self.sum_6(&v_6, &w_5, &mut s_7)?;
         drop(w_5);
         drop(v_6);
         Ok(s_7)
     }
-}
-
-/// `V[i] = (U[i - 2] else 1) + 2 * (U[i + 2] else 0)`.
-pub mod far_1 {
-    use polyshard::runtime::layout::{
-        AxisExpr, Mesh, Neighbours, Placement, Reach, Sharding,
-    };
-    use polyshard::runtime::leaf::{nest, pointwise};
-    use polyshard::runtime::{
-        DistArray, Element, Grid, InputTable, KeptTile, ReduceOp, Region, Result,
-        SharedInputs, Tile, World, count,
-    };
-    /// The mesh: x: 3.
-    pub fn mesh() -> Mesh {
-        Mesh::new([("x", 3)])
+    /// `V[i] = (U[i - 2] else 1) + 2 * (U[i + 2] else 0)`.
+    fn far_1(&mut self, u: &DistArray<i64>, v: &mut DistArray<i64>) -> Result<()> {
+        let mut run = self.engine.run(0, &[u], v)?;
+        let [x] = run.coordinates();
+        let u_tile = TileId(0);
+        run.transfer(u_tile, &[])?;
+        run.compute(
+            &[],
+            &[count((4 * x + 4).min(11) - 4 * x)],
+            |leaf| {
+                nest(
+                    &leaf.counts(),
+                    leaf.write(&[4 * x], &[&[1]]),
+                    ReduceOp::Sum,
+                    &[
+                        leaf.read_or(u_tile, 1i64, &[Some(11)], &[4 * x - 2], &[&[1]]),
+                        leaf.read_or(u_tile, 0i64, &[Some(11)], &[4 * x + 2], &[&[1]]),
+                    ],
+                    &pointwise(|[v0, v1]: [i64; 2]| Element::add(
+                        v0,
+                        Element::multiply(2i64, v1),
+                    )),
+                );
+            },
+        )?;
+        run.finish()
     }
-    /// Which rank owns which elements of `U`: [0 @ x].
-    pub fn sharding_u() -> Sharding {
-        Sharding::new(&mesh(), &[11], &[Placement::block(0usize, AxisExpr::axis("x"))])
-            .expect("the sharding was checked when this was generated")
+    /// `V[i] = U[i] - (U[i + 1] else 3)`.
+    fn near_2(&mut self, u: &DistArray<i64>, v: &mut DistArray<i64>) -> Result<()> {
+        let mut run = self.engine.run(1, &[u], v)?;
+        let [x] = run.coordinates();
+        let u_tile = TileId(0);
+        run.compute(
+            &[],
+            &[count((4 * x + 4).min(11) - 4 * x)],
+            |leaf| {
+                nest(
+                    &leaf.counts(),
+                    leaf.write(&[4 * x], &[&[1]]),
+                    ReduceOp::Sum,
+                    &[
+                        leaf.read(u_tile, &[4 * x], &[&[1]]),
+                        leaf.read_or(u_tile, 3i64, &[Some(11)], &[4 * x + 1], &[&[1]]),
+                    ],
+                    &pointwise(|[v0, v1]: [i64; 2]| Element::subtract(v0, v1)),
+                );
+            },
+        )?;
+        run.finish()
     }
-    /// Which rank owns which elements of `V`: [0 @ x].
-    pub fn sharding_v() -> Sharding {
-        Sharding::new(&mesh(), &[11], &[Placement::block(0usize, AxisExpr::axis("x"))])
-            .expect("the sharding was checked when this was generated")
-    }
-    /// Runs `V[i] = (U[i - 2] else 1) + 2 * (U[i + 2] else 0)` on all ranks, which each return their shard of the output.
-    ///
-    /// # Errors
-    /// As `Prepared::new` and `Prepared::run`.
-    pub fn run(world: &World, u: &DistArray<i64>) -> Result<DistArray<i64>> {
-        Prepared::new(world)?.run(u)
-    }
-    /// As `run`, into an output that exists, whose elements are overwritten.
-    ///
-    /// # Errors
-    /// As `Prepared::new` and `Prepared::run_into`.
-    pub fn run_into(
-        world: &World,
-        u: &DistArray<i64>,
-        v: &mut DistArray<i64>,
-    ) -> Result<()> {
-        Prepared::new(world)?.run_into(u, v)
-    }
-    /// What runs of `V[i] = (U[i - 2] else 1) + 2 * (U[i + 2] else 0)` need, made once.
-    pub struct Prepared<'world> {
-        grid: Grid<'world>,
-        u_tile: Tile<i64>,
-        known_inputs: InputTable,
-    }
-    impl<'world> Prepared<'world> {
-        /// Makes what runs need; all ranks must call it.
-        ///
-        /// # Errors
-        /// If the world has not as many ranks as the mesh, or there is too little memory.
-        pub fn new(world: &'world World) -> Result<Self> {
-            let grid = Grid::new(world, &mesh())?;
-            let u_tile = Tile::new("U", 8)?.fixed();
-            let known_inputs = InputTable::default();
-            Ok(Self { grid, u_tile, known_inputs })
-        }
-        /// Runs the program on all ranks, which each return their shard of the output.
-        ///
-        /// # Errors
-        /// If the inputs are not sharded as the program expects them, or communication fails.
-        pub fn run(&mut self, u: &DistArray<i64>) -> Result<DistArray<i64>> {
-            let mut v = DistArray::filled(
-                self.grid.world(),
-                &sharding_v(),
-                ReduceOp::Sum.identity(),
-            )?;
-            self.run_into(u, &mut v)?;
-            Ok(v)
-        }
-        /// As `run`, into an output that exists, whose elements are overwritten.
-        ///
-        /// # Errors
-        /// If the tensors are not sharded as the program expects them, or communication fails.
-        pub fn run_into(
-            &mut self,
-            u: &DistArray<i64>,
-            v: &mut DistArray<i64>,
-        ) -> Result<()> {
-            let Self { grid, u_tile, known_inputs } = self;
-            u.expect("U", &sharding_u())?;
-            v.expect("V", &sharding_v())?;
-            let [x] = grid.coordinates();
-            // until the end, ranks of a node read each other's inputs where they are
-            let shared = SharedInputs::new(grid.world(), [u], known_inputs)?;
-            let [u] = shared.shards();
-            // step 2: shard(U, dim(0) @ x): U, halo(x: -1..=1)
-            let u_region = |at: &[i64]| {
-                let x = at[0];
-                Region::new(
-                    std::iter::once(
-                        (4 * x - 2).max(0)..((4 * x + 4).min(11) + 2).min(11),
-                    ),
-                )
-            };
-            u_tile
-                .halo(
-                    grid,
-                    &Neighbours::in_box([Reach::Within { low: -1, high: 1 }]),
-                    u,
-                    u_region,
-                )?;
-            nest(
-                &[count((4 * x + 4).min(11) - 4 * x)],
-                v.view_mut().overwritten().strided(&[4 * x], &[&[1]]),
-                ReduceOp::Sum,
-                &[
-                    u_tile
-                        .view(u)
-                        .outside(1i64, &[Some(11)])
-                        .strided(&[4 * x - 2], &[&[1]]),
-                    u_tile
-                        .view(u)
-                        .outside(0i64, &[Some(11)])
-                        .strided(&[4 * x + 2], &[&[1]]),
-                ],
-                &pointwise(|[v0, v1]: [i64; 2]| Element::add(
-                    v0,
-                    Element::multiply(2i64, v1),
-                )),
-            );
-            shared.release()
-        }
-        /// What the last run was brought of `U`.
-        #[must_use]
-        pub fn tile_0(&self) -> KeptTile<'_, i64> {
-            KeptTile::new(&self.u_tile, Some(&self.known_inputs))
-        }
-    }
-}
-
-/// `V[i] = U[i] - (U[i + 1] else 3)`.
-pub mod near_2 {
-    use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-    use polyshard::runtime::leaf::{nest, pointwise};
-    use polyshard::runtime::{
-        DistArray, Element, Grid, InputTable, KeptTile, ReduceOp, Result, SharedInputs,
-        World, count,
-    };
-    /// The mesh: x: 3.
-    pub fn mesh() -> Mesh {
-        Mesh::new([("x", 3)])
-    }
-    /// Which rank owns which elements of `U`: [0 @ x].
-    pub fn sharding_u() -> Sharding {
-        Sharding::new(&mesh(), &[11], &[Placement::block(0usize, AxisExpr::axis("x"))])
-            .expect("the sharding was checked when this was generated")
-    }
-    /// Which rank owns which elements of `V`: [0 @ x].
-    pub fn sharding_v() -> Sharding {
-        Sharding::new(&mesh(), &[11], &[Placement::block(0usize, AxisExpr::axis("x"))])
-            .expect("the sharding was checked when this was generated")
-    }
-    /// Runs `V[i] = U[i] - (U[i + 1] else 3)` on all ranks, which each return their shard of the output.
-    ///
-    /// # Errors
-    /// As `Prepared::new` and `Prepared::run`.
-    pub fn run(
-        world: &World,
-        u: &DistArray<i64>,
-        u_tile: KeptTile<'_, i64>,
-    ) -> Result<DistArray<i64>> {
-        Prepared::new(world)?.run(u, u_tile)
-    }
-    /// As `run`, into an output that exists, whose elements are overwritten.
-    ///
-    /// # Errors
-    /// As `Prepared::new` and `Prepared::run_into`.
-    pub fn run_into(
-        world: &World,
-        u: &DistArray<i64>,
-        u_tile: KeptTile<'_, i64>,
-        v: &mut DistArray<i64>,
-    ) -> Result<()> {
-        Prepared::new(world)?.run_into(u, u_tile, v)
-    }
-    /// What runs of `V[i] = U[i] - (U[i + 1] else 3)` need, made once.
-    pub struct Prepared<'world> {
-        grid: Grid<'world>,
-        known_inputs: InputTable,
-    }
-    impl<'world> Prepared<'world> {
-        /// Makes what runs need; all ranks must call it.
-        ///
-        /// # Errors
-        /// If the world has not as many ranks as the mesh, or there is too little memory.
-        pub fn new(world: &'world World) -> Result<Self> {
-            let grid = Grid::new(world, &mesh())?;
-            let known_inputs = InputTable::default();
-            Ok(Self { grid, known_inputs })
-        }
-        /// Runs the program on all ranks, which each return their shard of the output.
-        ///
-        /// # Errors
-        /// If the inputs are not sharded as the program expects them, or communication fails.
-        pub fn run(
-            &mut self,
-            u: &DistArray<i64>,
-            u_tile: KeptTile<'_, i64>,
-        ) -> Result<DistArray<i64>> {
-            let mut v = DistArray::filled(
-                self.grid.world(),
-                &sharding_v(),
-                ReduceOp::Sum.identity(),
-            )?;
-            self.run_into(u, u_tile, &mut v)?;
-            Ok(v)
-        }
-        /// As `run`, into an output that exists, whose elements are overwritten.
-        ///
-        /// # Errors
-        /// If the tensors are not sharded as the program expects them, or communication fails.
-        pub fn run_into(
-            &mut self,
-            u: &DistArray<i64>,
-            u_tile: KeptTile<'_, i64>,
-            v: &mut DistArray<i64>,
-        ) -> Result<()> {
-            let Self { grid, known_inputs } = self;
-            u.expect("U", &sharding_u())?;
-            v.expect("V", &sharding_v())?;
-            let [x] = grid.coordinates();
-            // until the end, ranks of a node read each other's inputs where they are
-            u_tile.publish_with(known_inputs);
-            let shared = SharedInputs::new(grid.world(), [u], known_inputs)?;
-            let [u] = shared.shards();
-            nest(
-                &[count((4 * x + 4).min(11) - 4 * x)],
-                v.view_mut().overwritten().strided(&[4 * x], &[&[1]]),
-                ReduceOp::Sum,
-                &[
-                    u_tile.view(u).strided(&[4 * x], &[&[1]]),
-                    u_tile
-                        .view(u)
-                        .outside(3i64, &[Some(11)])
-                        .strided(&[4 * x + 1], &[&[1]]),
-                ],
-                &pointwise(|[v0, v1]: [i64; 2]| Element::subtract(v0, v1)),
-            );
-            shared.release()
-        }
-    }
-}
-
-/// `S[i] = V[i] + W[i]`.
-pub mod sum_3 {
-    use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-    use polyshard::runtime::leaf::{nest, pointwise};
-    use polyshard::runtime::{DistArray, Element, Grid, ReduceOp, Result, World, count};
-    /// The mesh: x: 3.
-    pub fn mesh() -> Mesh {
-        Mesh::new([("x", 3)])
-    }
-    /// Which rank owns which elements of `V`: [0 @ x].
-    pub fn sharding_v() -> Sharding {
-        Sharding::new(&mesh(), &[11], &[Placement::block(0usize, AxisExpr::axis("x"))])
-            .expect("the sharding was checked when this was generated")
-    }
-    /// Which rank owns which elements of `W`: [0 @ x].
-    pub fn sharding_w() -> Sharding {
-        Sharding::new(&mesh(), &[11], &[Placement::block(0usize, AxisExpr::axis("x"))])
-            .expect("the sharding was checked when this was generated")
-    }
-    /// Which rank owns which elements of `S`: [0 @ x].
-    pub fn sharding_s() -> Sharding {
-        Sharding::new(&mesh(), &[11], &[Placement::block(0usize, AxisExpr::axis("x"))])
-            .expect("the sharding was checked when this was generated")
-    }
-    /// Runs `S[i] = V[i] + W[i]` on all ranks, which each return their shard of the output.
-    ///
-    /// # Errors
-    /// As `Prepared::new` and `Prepared::run`.
-    pub fn run(
-        world: &World,
-        v: &DistArray<i64>,
-        w: &DistArray<i64>,
-    ) -> Result<DistArray<i64>> {
-        Prepared::new(world)?.run(v, w)
-    }
-    /// As `run`, into an output that exists, whose elements are overwritten.
-    ///
-    /// # Errors
-    /// As `Prepared::new` and `Prepared::run_into`.
-    pub fn run_into(
-        world: &World,
+    /// `S[i] = V[i] + W[i]`.
+    fn sum_3(
+        &mut self,
         v: &DistArray<i64>,
         w: &DistArray<i64>,
         s: &mut DistArray<i64>,
     ) -> Result<()> {
-        Prepared::new(world)?.run_into(v, w, s)
+        let mut run = self.engine.run(2, &[v, w], s)?;
+        let [x] = run.coordinates();
+        let [v_tile, w_tile] = [0, 1].map(TileId);
+        run.compute(
+            &[],
+            &[count((4 * x + 4).min(11) - 4 * x)],
+            |leaf| {
+                nest(
+                    &leaf.counts(),
+                    leaf.write(&[4 * x], &[&[1]]),
+                    ReduceOp::Sum,
+                    &[
+                        leaf.read(v_tile, &[4 * x], &[&[1]]),
+                        leaf.read(w_tile, &[4 * x], &[&[1]]),
+                    ],
+                    &pointwise(|[v0, v1]: [i64; 2]| Element::add(v0, v1)),
+                );
+            },
+        )?;
+        run.finish()
     }
-    /// What runs of `S[i] = V[i] + W[i]` need, made once.
-    pub struct Prepared<'world> {
-        grid: Grid<'world>,
+    /// `V[i] = U[i] - (U[i + 1] else 3)`.
+    fn near_4(&mut self, u: &DistArray<i64>, v: &mut DistArray<i64>) -> Result<()> {
+        let mut run = self.engine.run(3, &[u], v)?;
+        let [x] = run.coordinates();
+        let u_tile = TileId(0);
+        run.transfer(u_tile, &[])?;
+        run.compute(
+            &[],
+            &[count((4 * x + 4).min(11) - 4 * x)],
+            |leaf| {
+                nest(
+                    &leaf.counts(),
+                    leaf.write(&[4 * x], &[&[1]]),
+                    ReduceOp::Sum,
+                    &[
+                        leaf.read(u_tile, &[4 * x], &[&[1]]),
+                        leaf.read_or(u_tile, 3i64, &[Some(11)], &[4 * x + 1], &[&[1]]),
+                    ],
+                    &pointwise(|[v0, v1]: [i64; 2]| Element::subtract(v0, v1)),
+                );
+            },
+        )?;
+        run.finish()
     }
-    impl<'world> Prepared<'world> {
-        /// Makes what runs need; all ranks must call it.
-        ///
-        /// # Errors
-        /// If the world has not as many ranks as the mesh, or there is too little memory.
-        pub fn new(world: &'world World) -> Result<Self> {
-            let grid = Grid::new(world, &mesh())?;
-            Ok(Self { grid })
-        }
-        /// Runs the program on all ranks, which each return their shard of the output.
-        ///
-        /// # Errors
-        /// If the inputs are not sharded as the program expects them, or communication fails.
-        pub fn run(
-            &mut self,
-            v: &DistArray<i64>,
-            w: &DistArray<i64>,
-        ) -> Result<DistArray<i64>> {
-            let mut s = DistArray::filled(
-                self.grid.world(),
-                &sharding_s(),
-                ReduceOp::Sum.identity(),
-            )?;
-            self.run_into(v, w, &mut s)?;
-            Ok(s)
-        }
-        /// As `run`, into an output that exists, whose elements are overwritten.
-        ///
-        /// # Errors
-        /// If the tensors are not sharded as the program expects them, or communication fails.
-        pub fn run_into(
-            &mut self,
-            v: &DistArray<i64>,
-            w: &DistArray<i64>,
-            s: &mut DistArray<i64>,
-        ) -> Result<()> {
-            let Self { grid } = self;
-            v.expect("V", &sharding_v())?;
-            w.expect("W", &sharding_w())?;
-            s.expect("S", &sharding_s())?;
-            let [x] = grid.coordinates();
-            // step 2: shard(V, i @ x): V, local
-            // step 3: shard(W, i @ x): W, local
-            nest(
-                &[count((4 * x + 4).min(11) - 4 * x)],
-                s.view_mut().overwritten().strided(&[4 * x], &[&[1]]),
-                ReduceOp::Sum,
-                &[
-                    v.view().strided(&[4 * x], &[&[1]]),
-                    w.view().strided(&[4 * x], &[&[1]]),
-                ],
-                &pointwise(|[v0, v1]: [i64; 2]| Element::add(v0, v1)),
-            );
-            Ok(())
-        }
+    /// `V[i] = (U[i - 2] else 1) + 2 * (U[i + 2] else 0)`.
+    fn far_5(&mut self, u: &DistArray<i64>, v: &mut DistArray<i64>) -> Result<()> {
+        let mut run = self.engine.run(4, &[u], v)?;
+        let [x] = run.coordinates();
+        let u_tile = TileId(0);
+        run.compute(
+            &[],
+            &[count((4 * x + 4).min(11) - 4 * x)],
+            |leaf| {
+                nest(
+                    &leaf.counts(),
+                    leaf.write(&[4 * x], &[&[1]]),
+                    ReduceOp::Sum,
+                    &[
+                        leaf.read_or(u_tile, 1i64, &[Some(11)], &[4 * x - 2], &[&[1]]),
+                        leaf.read_or(u_tile, 0i64, &[Some(11)], &[4 * x + 2], &[&[1]]),
+                    ],
+                    &pointwise(|[v0, v1]: [i64; 2]| Element::add(
+                        v0,
+                        Element::multiply(2i64, v1),
+                    )),
+                );
+            },
+        )?;
+        run.finish()
     }
-}
-
-/// `V[i] = U[i] - (U[i + 1] else 3)`.
-pub mod near_4 {
-    use polyshard::runtime::layout::{
-        AxisExpr, Mesh, Neighbours, Placement, Reach, Sharding,
-    };
-    use polyshard::runtime::leaf::{nest, pointwise};
-    use polyshard::runtime::{
-        DistArray, Element, Grid, InputTable, KeptTile, ReduceOp, Region, Result,
-        SharedInputs, Tile, World, count,
-    };
-    /// The mesh: x: 3.
-    pub fn mesh() -> Mesh {
-        Mesh::new([("x", 3)])
-    }
-    /// Which rank owns which elements of `U`: [0 @ x].
-    pub fn sharding_u() -> Sharding {
-        Sharding::new(&mesh(), &[11], &[Placement::block(0usize, AxisExpr::axis("x"))])
-            .expect("the sharding was checked when this was generated")
-    }
-    /// Which rank owns which elements of `V`: [0 @ x].
-    pub fn sharding_v() -> Sharding {
-        Sharding::new(&mesh(), &[11], &[Placement::block(0usize, AxisExpr::axis("x"))])
-            .expect("the sharding was checked when this was generated")
-    }
-    /// Runs `V[i] = U[i] - (U[i + 1] else 3)` on all ranks, which each return their shard of the output.
-    ///
-    /// # Errors
-    /// As `Prepared::new` and `Prepared::run`.
-    pub fn run(world: &World, u: &DistArray<i64>) -> Result<DistArray<i64>> {
-        Prepared::new(world)?.run(u)
-    }
-    /// As `run`, into an output that exists, whose elements are overwritten.
-    ///
-    /// # Errors
-    /// As `Prepared::new` and `Prepared::run_into`.
-    pub fn run_into(
-        world: &World,
-        u: &DistArray<i64>,
-        v: &mut DistArray<i64>,
-    ) -> Result<()> {
-        Prepared::new(world)?.run_into(u, v)
-    }
-    /// What runs of `V[i] = U[i] - (U[i + 1] else 3)` need, made once.
-    pub struct Prepared<'world> {
-        grid: Grid<'world>,
-        u_tile: Tile<i64>,
-        known_inputs: InputTable,
-    }
-    impl<'world> Prepared<'world> {
-        /// Makes what runs need; all ranks must call it.
-        ///
-        /// # Errors
-        /// If the world has not as many ranks as the mesh, or there is too little memory.
-        pub fn new(world: &'world World) -> Result<Self> {
-            let grid = Grid::new(world, &mesh())?;
-            let u_tile = Tile::new("U", 8)?.fixed();
-            let known_inputs = InputTable::default();
-            Ok(Self { grid, u_tile, known_inputs })
-        }
-        /// Runs the program on all ranks, which each return their shard of the output.
-        ///
-        /// # Errors
-        /// If the inputs are not sharded as the program expects them, or communication fails.
-        pub fn run(&mut self, u: &DistArray<i64>) -> Result<DistArray<i64>> {
-            let mut v = DistArray::filled(
-                self.grid.world(),
-                &sharding_v(),
-                ReduceOp::Sum.identity(),
-            )?;
-            self.run_into(u, &mut v)?;
-            Ok(v)
-        }
-        /// As `run`, into an output that exists, whose elements are overwritten.
-        ///
-        /// # Errors
-        /// If the tensors are not sharded as the program expects them, or communication fails.
-        pub fn run_into(
-            &mut self,
-            u: &DistArray<i64>,
-            v: &mut DistArray<i64>,
-        ) -> Result<()> {
-            let Self { grid, u_tile, known_inputs } = self;
-            u.expect("U", &sharding_u())?;
-            v.expect("V", &sharding_v())?;
-            let [x] = grid.coordinates();
-            // until the end, ranks of a node read each other's inputs where they are
-            let shared = SharedInputs::new(grid.world(), [u], known_inputs)?;
-            let [u] = shared.shards();
-            // step 2: shard(U, dim(0) @ x): U, halo(x: -1..=1)
-            let u_region = |at: &[i64]| {
-                let x = at[0];
-                Region::new(
-                    std::iter::once(
-                        (4 * x - 2).max(0)..((4 * x + 4).min(11) + 2).min(11),
-                    ),
-                )
-            };
-            u_tile
-                .halo(
-                    grid,
-                    &Neighbours::in_box([Reach::Within { low: -1, high: 1 }]),
-                    u,
-                    u_region,
-                )?;
-            nest(
-                &[count((4 * x + 4).min(11) - 4 * x)],
-                v.view_mut().overwritten().strided(&[4 * x], &[&[1]]),
-                ReduceOp::Sum,
-                &[
-                    u_tile.view(u).strided(&[4 * x], &[&[1]]),
-                    u_tile
-                        .view(u)
-                        .outside(3i64, &[Some(11)])
-                        .strided(&[4 * x + 1], &[&[1]]),
-                ],
-                &pointwise(|[v0, v1]: [i64; 2]| Element::subtract(v0, v1)),
-            );
-            shared.release()
-        }
-        /// What the last run was brought of `U`.
-        #[must_use]
-        pub fn tile_0(&self) -> KeptTile<'_, i64> {
-            KeptTile::new(&self.u_tile, Some(&self.known_inputs))
-        }
-    }
-}
-
-/// `V[i] = (U[i - 2] else 1) + 2 * (U[i + 2] else 0)`.
-pub mod far_5 {
-    use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-    use polyshard::runtime::leaf::{nest, pointwise};
-    use polyshard::runtime::{
-        DistArray, Element, Grid, InputTable, KeptTile, ReduceOp, Result, SharedInputs,
-        World, count,
-    };
-    /// The mesh: x: 3.
-    pub fn mesh() -> Mesh {
-        Mesh::new([("x", 3)])
-    }
-    /// Which rank owns which elements of `U`: [0 @ x].
-    pub fn sharding_u() -> Sharding {
-        Sharding::new(&mesh(), &[11], &[Placement::block(0usize, AxisExpr::axis("x"))])
-            .expect("the sharding was checked when this was generated")
-    }
-    /// Which rank owns which elements of `V`: [0 @ x].
-    pub fn sharding_v() -> Sharding {
-        Sharding::new(&mesh(), &[11], &[Placement::block(0usize, AxisExpr::axis("x"))])
-            .expect("the sharding was checked when this was generated")
-    }
-    /// Runs `V[i] = (U[i - 2] else 1) + 2 * (U[i + 2] else 0)` on all ranks, which each return their shard of the output.
-    ///
-    /// # Errors
-    /// As `Prepared::new` and `Prepared::run`.
-    pub fn run(
-        world: &World,
-        u: &DistArray<i64>,
-        u_tile: KeptTile<'_, i64>,
-    ) -> Result<DistArray<i64>> {
-        Prepared::new(world)?.run(u, u_tile)
-    }
-    /// As `run`, into an output that exists, whose elements are overwritten.
-    ///
-    /// # Errors
-    /// As `Prepared::new` and `Prepared::run_into`.
-    pub fn run_into(
-        world: &World,
-        u: &DistArray<i64>,
-        u_tile: KeptTile<'_, i64>,
-        v: &mut DistArray<i64>,
-    ) -> Result<()> {
-        Prepared::new(world)?.run_into(u, u_tile, v)
-    }
-    /// What runs of `V[i] = (U[i - 2] else 1) + 2 * (U[i + 2] else 0)` need, made once.
-    pub struct Prepared<'world> {
-        grid: Grid<'world>,
-        known_inputs: InputTable,
-    }
-    impl<'world> Prepared<'world> {
-        /// Makes what runs need; all ranks must call it.
-        ///
-        /// # Errors
-        /// If the world has not as many ranks as the mesh, or there is too little memory.
-        pub fn new(world: &'world World) -> Result<Self> {
-            let grid = Grid::new(world, &mesh())?;
-            let known_inputs = InputTable::default();
-            Ok(Self { grid, known_inputs })
-        }
-        /// Runs the program on all ranks, which each return their shard of the output.
-        ///
-        /// # Errors
-        /// If the inputs are not sharded as the program expects them, or communication fails.
-        pub fn run(
-            &mut self,
-            u: &DistArray<i64>,
-            u_tile: KeptTile<'_, i64>,
-        ) -> Result<DistArray<i64>> {
-            let mut v = DistArray::filled(
-                self.grid.world(),
-                &sharding_v(),
-                ReduceOp::Sum.identity(),
-            )?;
-            self.run_into(u, u_tile, &mut v)?;
-            Ok(v)
-        }
-        /// As `run`, into an output that exists, whose elements are overwritten.
-        ///
-        /// # Errors
-        /// If the tensors are not sharded as the program expects them, or communication fails.
-        pub fn run_into(
-            &mut self,
-            u: &DistArray<i64>,
-            u_tile: KeptTile<'_, i64>,
-            v: &mut DistArray<i64>,
-        ) -> Result<()> {
-            let Self { grid, known_inputs } = self;
-            u.expect("U", &sharding_u())?;
-            v.expect("V", &sharding_v())?;
-            let [x] = grid.coordinates();
-            // until the end, ranks of a node read each other's inputs where they are
-            u_tile.publish_with(known_inputs);
-            let shared = SharedInputs::new(grid.world(), [u], known_inputs)?;
-            let [u] = shared.shards();
-            nest(
-                &[count((4 * x + 4).min(11) - 4 * x)],
-                v.view_mut().overwritten().strided(&[4 * x], &[&[1]]),
-                ReduceOp::Sum,
-                &[
-                    u_tile
-                        .view(u)
-                        .outside(1i64, &[Some(11)])
-                        .strided(&[4 * x - 2], &[&[1]]),
-                    u_tile
-                        .view(u)
-                        .outside(0i64, &[Some(11)])
-                        .strided(&[4 * x + 2], &[&[1]]),
-                ],
-                &pointwise(|[v0, v1]: [i64; 2]| Element::add(
-                    v0,
-                    Element::multiply(2i64, v1),
-                )),
-            );
-            shared.release()
-        }
-    }
-}
-
-/// `S[i] = V[i] + W[i]`.
-pub mod sum_6 {
-    use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-    use polyshard::runtime::leaf::{nest, pointwise};
-    use polyshard::runtime::{DistArray, Element, Grid, ReduceOp, Result, World, count};
-    /// The mesh: x: 3.
-    pub fn mesh() -> Mesh {
-        Mesh::new([("x", 3)])
-    }
-    /// Which rank owns which elements of `V`: [0 @ x].
-    pub fn sharding_v() -> Sharding {
-        Sharding::new(&mesh(), &[11], &[Placement::block(0usize, AxisExpr::axis("x"))])
-            .expect("the sharding was checked when this was generated")
-    }
-    /// Which rank owns which elements of `W`: [0 @ x].
-    pub fn sharding_w() -> Sharding {
-        Sharding::new(&mesh(), &[11], &[Placement::block(0usize, AxisExpr::axis("x"))])
-            .expect("the sharding was checked when this was generated")
-    }
-    /// Which rank owns which elements of `S`: [0 @ x].
-    pub fn sharding_s() -> Sharding {
-        Sharding::new(&mesh(), &[11], &[Placement::block(0usize, AxisExpr::axis("x"))])
-            .expect("the sharding was checked when this was generated")
-    }
-    /// Runs `S[i] = V[i] + W[i]` on all ranks, which each return their shard of the output.
-    ///
-    /// # Errors
-    /// As `Prepared::new` and `Prepared::run`.
-    pub fn run(
-        world: &World,
-        v: &DistArray<i64>,
-        w: &DistArray<i64>,
-    ) -> Result<DistArray<i64>> {
-        Prepared::new(world)?.run(v, w)
-    }
-    /// As `run`, into an output that exists, whose elements are overwritten.
-    ///
-    /// # Errors
-    /// As `Prepared::new` and `Prepared::run_into`.
-    pub fn run_into(
-        world: &World,
+    /// `S[i] = V[i] + W[i]`.
+    fn sum_6(
+        &mut self,
         v: &DistArray<i64>,
         w: &DistArray<i64>,
         s: &mut DistArray<i64>,
     ) -> Result<()> {
-        Prepared::new(world)?.run_into(v, w, s)
+        let mut run = self.engine.run(5, &[v, w], s)?;
+        let [x] = run.coordinates();
+        let [v_tile, w_tile] = [0, 1].map(TileId);
+        run.compute(
+            &[],
+            &[count((4 * x + 4).min(11) - 4 * x)],
+            |leaf| {
+                nest(
+                    &leaf.counts(),
+                    leaf.write(&[4 * x], &[&[1]]),
+                    ReduceOp::Sum,
+                    &[
+                        leaf.read(v_tile, &[4 * x], &[&[1]]),
+                        leaf.read(w_tile, &[4 * x], &[&[1]]),
+                    ],
+                    &pointwise(|[v0, v1]: [i64; 2]| Element::add(v0, v1)),
+                );
+            },
+        )?;
+        run.finish()
     }
-    /// What runs of `S[i] = V[i] + W[i]` need, made once.
-    pub struct Prepared<'world> {
-        grid: Grid<'world>,
-    }
-    impl<'world> Prepared<'world> {
-        /// Makes what runs need; all ranks must call it.
-        ///
-        /// # Errors
-        /// If the world has not as many ranks as the mesh, or there is too little memory.
-        pub fn new(world: &'world World) -> Result<Self> {
-            let grid = Grid::new(world, &mesh())?;
-            Ok(Self { grid })
-        }
-        /// Runs the program on all ranks, which each return their shard of the output.
-        ///
-        /// # Errors
-        /// If the inputs are not sharded as the program expects them, or communication fails.
-        pub fn run(
-            &mut self,
-            v: &DistArray<i64>,
-            w: &DistArray<i64>,
-        ) -> Result<DistArray<i64>> {
-            let mut s = DistArray::filled(
-                self.grid.world(),
-                &sharding_s(),
-                ReduceOp::Sum.identity(),
-            )?;
-            self.run_into(v, w, &mut s)?;
-            Ok(s)
-        }
-        /// As `run`, into an output that exists, whose elements are overwritten.
-        ///
-        /// # Errors
-        /// If the tensors are not sharded as the program expects them, or communication fails.
-        pub fn run_into(
-            &mut self,
-            v: &DistArray<i64>,
-            w: &DistArray<i64>,
-            s: &mut DistArray<i64>,
-        ) -> Result<()> {
-            let Self { grid } = self;
-            v.expect("V", &sharding_v())?;
-            w.expect("W", &sharding_w())?;
-            s.expect("S", &sharding_s())?;
-            let [x] = grid.coordinates();
-            // step 2: shard(V, i @ x): V, local
-            // step 3: shard(W, i @ x): W, local
-            nest(
-                &[count((4 * x + 4).min(11) - 4 * x)],
-                s.view_mut().overwritten().strided(&[4 * x], &[&[1]]),
-                ReduceOp::Sum,
-                &[
-                    v.view().strided(&[4 * x], &[&[1]]),
-                    w.view().strided(&[4 * x], &[&[1]]),
-                ],
-                &pointwise(|[v0, v1]: [i64; 2]| Element::add(v0, v1)),
-            );
-            Ok(())
-        }
-    }
+}
+
+/// The arrays and transfers of `V[i] = (U[i - 2] else 1) + 2 * (U[i + 2] else 0)`.
+fn far_1_table() -> Kernel<'static> {
+    // step 2: shard(U, dim(0) @ x): U, halo(x: -1..=1), at most 32 bytes per rank and step
+    let u_tile = Transfer::input("U", 0)
+        .region(|[x]: [i64; 1], _: [i64; 0]| Region::new(
+            std::iter::once((4 * x - 2).max(0)..((4 * x + 4).min(11) + 2).min(11)),
+        ))
+        .by([Leg::halo([Reach::Within { low: -1, high: 1 }])])
+        .tile(8)
+        .fixed()
+        .own_in_place();
+    // step 3: shard(V, i @ x): V, local
+    let v_tile = Transfer::output("V");
+    Kernel::new(
+            "far",
+            "V[i] = (U[i - 2] else 1) + 2 * (U[i + 2] else 0)",
+            &mesh(),
+            Assign::Set,
+            [&sharding_u_1(), &sharding_v_2()],
+        )
+        .transfers([u_tile, v_tile])
+        .overwrites()
+}
+
+/// The arrays and transfers of `V[i] = U[i] - (U[i + 1] else 3)`.
+fn near_2_table() -> Kernel<'static> {
+    // step 2: shard(U, dim(0) @ x): U, halo(x: 0..=1)
+    let u_tile = Transfer::input("U", 0).reuses(0, TileId(0));
+    // step 3: shard(V, i @ x): V, local
+    let v_tile = Transfer::output("V");
+    Kernel::new(
+            "near",
+            "V[i] = U[i] - (U[i + 1] else 3)",
+            &mesh(),
+            Assign::Set,
+            [&sharding_u_1(), &sharding_w_3()],
+        )
+        .transfers([u_tile, v_tile])
+        .overwrites()
+}
+
+/// The arrays and transfers of `S[i] = V[i] + W[i]`.
+fn sum_3_table() -> Kernel<'static> {
+    // step 2: shard(V, i @ x): V, local
+    let v_tile = Transfer::input("V", 0);
+    // step 3: shard(W, i @ x): W, local
+    let w_tile = Transfer::input("W", 1);
+    // step 4: shard(S, i @ x): S, local
+    let s_tile = Transfer::output("S");
+    Kernel::new(
+            "sum",
+            "S[i] = V[i] + W[i]",
+            &mesh(),
+            Assign::Set,
+            [&sharding_v_2(), &sharding_w_3(), &sharding_s_4()],
+        )
+        .transfers([v_tile, w_tile, s_tile])
+        .overwrites()
+}
+
+/// The arrays and transfers of `V[i] = U[i] - (U[i + 1] else 3)`.
+fn near_4_table() -> Kernel<'static> {
+    // step 2: shard(U, dim(0) @ x): U, halo(x: -1..=1), at most 32 bytes per rank and step
+    let u_tile = Transfer::input("U", 0)
+        .region(|[x]: [i64; 1], _: [i64; 0]| Region::new(
+            std::iter::once((4 * x - 2).max(0)..((4 * x + 4).min(11) + 2).min(11)),
+        ))
+        .by([Leg::halo([Reach::Within { low: -1, high: 1 }])])
+        .tile(8)
+        .fixed()
+        .own_in_place();
+    // step 3: shard(V, i @ x): V, local
+    let v_tile = Transfer::output("V");
+    Kernel::new(
+            "near",
+            "V[i] = U[i] - (U[i + 1] else 3)",
+            &mesh(),
+            Assign::Set,
+            [&sharding_u_1(), &sharding_w_5()],
+        )
+        .transfers([u_tile, v_tile])
+        .overwrites()
+}
+
+/// The arrays and transfers of `V[i] = (U[i - 2] else 1) + 2 * (U[i + 2] else 0)`.
+fn far_5_table() -> Kernel<'static> {
+    // step 2: shard(U, dim(0) @ x): U, halo(x: -1..=1)
+    let u_tile = Transfer::input("U", 0).reuses(3, TileId(0));
+    // step 3: shard(V, i @ x): V, local
+    let v_tile = Transfer::output("V");
+    Kernel::new(
+            "far",
+            "V[i] = (U[i - 2] else 1) + 2 * (U[i + 2] else 0)",
+            &mesh(),
+            Assign::Set,
+            [&sharding_u_1(), &sharding_v_6()],
+        )
+        .transfers([u_tile, v_tile])
+        .overwrites()
+}
+
+/// The arrays and transfers of `S[i] = V[i] + W[i]`.
+fn sum_6_table() -> Kernel<'static> {
+    // step 2: shard(V, i @ x): V, local
+    let v_tile = Transfer::input("V", 0);
+    // step 3: shard(W, i @ x): W, local
+    let w_tile = Transfer::input("W", 1);
+    // step 4: shard(S, i @ x): S, local
+    let s_tile = Transfer::output("S");
+    Kernel::new(
+            "sum",
+            "S[i] = V[i] + W[i]",
+            &mesh(),
+            Assign::Set,
+            [&sharding_v_6(), &sharding_w_5(), &sharding_s_7()],
+        )
+        .transfers([v_tile, w_tile, s_tile])
+        .overwrites()
 }

@@ -9,12 +9,10 @@
 //  6  shard(B, k @ x, n @ y, pin(z, 0))
 //  7  shard(P, m @ x, n @ y, k @ z)
 
-use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-use polyshard::runtime::leaf::{nest, pointwise};
-use polyshard::runtime::{
-    DistArray, Grid, Group, InputTable, OutTile, ReduceOp, Region, Result, SharedInputs,
-    Tile, World, count,
-};
+use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer, coordinates};
+use polyshard::runtime::layout::{Mesh, Placement, Sharding};
+use polyshard::runtime::leaf::{Assign, nest, pointwise};
+use polyshard::runtime::{DistArray, Leg, Owners, ReduceOp, Region, Result, World, count};
 
 /// The mesh: x: 2, y: 2, z: 2.
 pub fn mesh() -> Mesh {
@@ -27,8 +25,8 @@ pub fn sharding_a() -> Sharding {
             &mesh(),
             &[5, 7],
             &[
-                Placement::block(0usize, AxisExpr::axis("x")),
-                Placement::block(1usize, AxisExpr::axis("y")),
+                Placement::block(0, "x"),
+                Placement::block(1, "y"),
                 Placement::pin("z", 0usize),
             ],
         )
@@ -41,8 +39,8 @@ pub fn sharding_b() -> Sharding {
             &mesh(),
             &[7, 3],
             &[
-                Placement::block(0usize, AxisExpr::axis("x")),
-                Placement::block(1usize, AxisExpr::axis("y")),
+                Placement::block(0, "x"),
+                Placement::block(1, "y"),
                 Placement::pin("z", 0usize),
             ],
         )
@@ -55,9 +53,9 @@ pub fn sharding_p() -> Sharding {
             &mesh(),
             &[7, 5, 3],
             &[
-                Placement::block(0usize, AxisExpr::axis("z")),
-                Placement::block(1usize, AxisExpr::axis("x")),
-                Placement::block(2usize, AxisExpr::axis("y")),
+                Placement::block(0, "z"),
+                Placement::block(1, "x"),
+                Placement::block(2, "y"),
             ],
         )
         .expect("the sharding was checked when this was generated")
@@ -90,12 +88,7 @@ pub fn run_into(
 
 /// What runs of `P[k, m, n] = A[m, k] * B[k, n]` need, made once.
 pub struct Prepared<'world> {
-    grid: Grid<'world>,
-    along_z: std::rc::Rc<Group>,
-    a_tile: Tile<f32>,
-    b_tile: Tile<f32>,
-    p_tile: OutTile<f32>,
-    known_inputs: InputTable,
+    engine: Engine<'world, f32>,
 }
 
 impl<'world> Prepared<'world> {
@@ -104,19 +97,8 @@ impl<'world> Prepared<'world> {
     /// # Errors
     /// If the world has not as many ranks as the mesh, or there is too little memory.
     pub fn new(world: &'world World) -> Result<Self> {
-        let grid = Grid::new(world, &mesh())?;
-        let along_z = grid.group(&[2])?;
-        let a_tile = Tile::relay("A", 12)?;
-        let b_tile = Tile::relay("B", 8)?;
-        let p_tile = OutTile::new("P", 24)?;
-        let known_inputs = InputTable::default();
         Ok(Self {
-            grid,
-            along_z,
-            a_tile,
-            b_tile,
-            p_tile,
-            known_inputs,
+            engine: Engine::new(world, [kernel()])?,
         })
     }
     /// Runs the program on all ranks, which each return their shard of the output.
@@ -128,11 +110,7 @@ impl<'world> Prepared<'world> {
         a: &DistArray<f32>,
         b: &DistArray<f32>,
     ) -> Result<DistArray<f32>> {
-        let mut p = DistArray::filled(
-            self.grid.world(),
-            &sharding_p(),
-            ReduceOp::Sum.identity(),
-        )?;
+        let mut p = DistArray::filled(self.engine.world(), &sharding_p(), 0f32)?;
         self.run_into(a, b, &mut p)?;
         Ok(p)
     }
@@ -146,127 +124,143 @@ impl<'world> Prepared<'world> {
         b: &DistArray<f32>,
         p: &mut DistArray<f32>,
     ) -> Result<()> {
-        let Self { grid, along_z, a_tile, b_tile, p_tile, known_inputs } = self;
         a.expect("A", &sharding_a())?;
         b.expect("B", &sharding_b())?;
         p.expect("P", &sharding_p())?;
-        p.block_mut().fill(0f32);
-        let [x, y, z] = grid.coordinates();
-        // until the end, ranks of a node read each other's inputs where they are
-        let shared = SharedInputs::new(grid.world(), [a, b], known_inputs)?;
-        let [a, b] = shared.shards();
-        // step 5: shard(A, m @ x, k @ y, pin(z, 0)): A, broadcast(z), permute
-        let a_region = Region::new([
-            3 * x..(3 * x + 3).min(5),
-            4 * y..(4 * y + 4).min(7),
-        ]);
-        a_tile.broadcast(along_z, &[0], a, &a_region)?;
-        let a_region = |at: &[i64]| {
-            let x = at[0];
-            let y = at[1];
-            let z = at[2];
-            Region::new([
-                3 * x..(3 * x + 3).min(5),
-                4 * ((x + y + z) % 2)..(4 * ((x + y + z) % 2) + 4).min(7),
-            ])
-        };
-        let permutation = grid
-            .permutation(
-                |at: &[i64]| {
-                    let x = at[0];
-                    let y = at[1];
-                    let z = at[2];
-                    vec![x, (x + y + z) % 2, z]
-                },
-                &[x, (y - x - z).rem_euclid(2), z],
-                a_region,
-            );
-        let (from, to) = permutation;
-        a_tile.permute_held(grid, from, to, a, &a_region(grid.coords()))?;
-        // step 6: shard(B, k @ x, n @ y, pin(z, 0)): B, broadcast(z), permute
-        let b_region = Region::new([
-            4 * x..(4 * x + 4).min(7),
-            2 * y..(2 * y + 2).min(3),
-        ]);
-        b_tile.broadcast(along_z, &[0], b, &b_region)?;
-        let b_region = |at: &[i64]| {
-            let x = at[0];
-            let y = at[1];
-            let z = at[2];
-            Region::new([
-                4 * ((x + y + z) % 2)..(4 * ((x + y + z) % 2) + 4).min(7),
-                2 * y..(2 * y + 2).min(3),
-            ])
-        };
-        let permutation = grid
-            .permutation(
-                |at: &[i64]| {
-                    let x = at[0];
-                    let y = at[1];
-                    let z = at[2];
-                    vec![(x + y + z) % 2, y, z]
-                },
-                &[(x - y - z).rem_euclid(2), y, z],
-                b_region,
-            );
-        let (from, to) = permutation;
-        b_tile.permute_held(grid, from, to, b, &b_region(grid.coords()))?;
-        p_tile
-            .reset(
-                &Region::new([
-                    4 * ((x + y + z) % 2)..(4 * ((x + y + z) % 2) + 4).min(7),
-                    3 * x..(3 * x + 3).min(5),
-                    2 * y..(2 * y + 2).min(3),
-                ]),
-                ReduceOp::Sum,
-            );
-        nest(
+        let mut run = self.engine.run(0, &[a, b], p)?;
+        let [x, y, z] = run.coordinates();
+        let [a_tile, b_tile, p_tile] = [0, 1, 2].map(TileId);
+        run.transfer(a_tile, &[])?;
+        run.transfer(b_tile, &[])?;
+        run.fill(p_tile, &[])?;
+        run.compute(
+            &[],
             &[
                 count((4 * ((x + y + z) % 2) + 4).min(7) - 4 * ((x + y + z) % 2)),
                 count((3 * x + 3).min(5) - 3 * x),
                 count((2 * y + 2).min(3) - 2 * y),
             ],
-            p_tile
-                .view_mut()
-                .strided(
-                    &[4 * ((x + y + z) % 2), 3 * x, 2 * y],
-                    &[&[1, 0, 0], &[0, 1, 0], &[0, 0, 1]],
-                ),
-            ReduceOp::Sum,
-            &[
-                a_tile
-                    .view(a)
-                    .strided(&[3 * x, 4 * ((x + y + z) % 2)], &[&[0, 1, 0], &[1, 0, 0]]),
-                b_tile
-                    .view(b)
-                    .strided(&[4 * ((x + y + z) % 2), 2 * y], &[&[1, 0, 0], &[0, 0, 1]]),
-            ],
-            &pointwise(|[v0, v1]: [f32; 2]| v0 * v1),
-        );
-        // step 7: shard(P, m @ x, n @ y, k @ z): P, permute
-        let p_region = |at: &[i64]| {
-            let x = at[0];
-            let y = at[1];
-            let z = at[2];
-            Region::new([
-                4 * ((x + y + z) % 2)..(4 * ((x + y + z) % 2) + 4).min(7),
-                3 * x..(3 * x + 3).min(5),
-                2 * y..(2 * y + 2).min(3),
-            ])
-        };
-        let permutation = grid
-            .permutation(
-                |at: &[i64]| {
-                    let x = at[0];
-                    let y = at[1];
-                    let z = at[2];
-                    vec![x, y, (x + y + z) % 2]
-                },
-                &[x, y, (z - x - y).rem_euclid(2)],
-                p_region,
-            );
-        let (to, from) = permutation;
-        p_tile.permute_back(grid, to, from, p, ReduceOp::Sum)?;
-        shared.release()
+            |leaf| {
+                nest(
+                    &leaf.counts(),
+                    leaf
+                        .write(
+                            &[4 * ((x + y + z) % 2), 3 * x, 2 * y],
+                            &[&[1, 0, 0], &[0, 1, 0], &[0, 0, 1]],
+                        ),
+                    ReduceOp::Sum,
+                    &[
+                        leaf
+                            .read(
+                                a_tile,
+                                &[3 * x, 4 * ((x + y + z) % 2)],
+                                &[&[0, 1, 0], &[1, 0, 0]],
+                            ),
+                        leaf
+                            .read(
+                                b_tile,
+                                &[4 * ((x + y + z) % 2), 2 * y],
+                                &[&[1, 0, 0], &[0, 0, 1]],
+                            ),
+                    ],
+                    &pointwise(|[v0, v1]: [f32; 2]| v0 * v1),
+                );
+            },
+        )?;
+        run.transfer(p_tile, &[])?;
+        run.finish()
     }
+}
+
+/// The arrays and transfers of `P[k, m, n] = A[m, k] * B[k, n]`.
+fn kernel() -> Kernel<'static> {
+    // step 5: shard(A, m @ x, k @ y, pin(z, 0)): A, broadcast(z), permute, at most 84 bytes per rank and step
+    let a_tile = Transfer::input("A", 0)
+        .region(|[x, y, z]: [i64; 3], _: [i64; 0]| Region::new([
+            3 * x..(3 * x + 3).min(5),
+            4 * ((x + y + z) % 2)..(4 * ((x + y + z) % 2) + 4).min(7),
+        ]))
+        .by([
+            Leg::collective(
+                [2],
+                Owners::One(coordinates(|_: [i64; 3], _: [i64; 0]| [0])),
+            ),
+            Leg::Permute {
+                owner: coordinates(|[x, y, z]: [i64; 3], _: [i64; 0]| [
+                    x,
+                    (x + y + z) % 2,
+                    z,
+                ]),
+                served: coordinates(|[x, y, z]: [i64; 3], _: [i64; 0]| [
+                    x,
+                    (y - x - z).rem_euclid(2),
+                    z,
+                ]),
+            },
+        ])
+        .holding(|[x, y, _]: [i64; 3], _: [i64; 0]| Region::new([
+            3 * x..(3 * x + 3).min(5),
+            4 * y..(4 * y + 4).min(7),
+        ]))
+        .relay(12);
+    // step 6: shard(B, k @ x, n @ y, pin(z, 0)): B, broadcast(z), permute, at most 56 bytes per rank and step
+    let b_tile = Transfer::input("B", 1)
+        .region(|[x, y, z]: [i64; 3], _: [i64; 0]| Region::new([
+            4 * ((x + y + z) % 2)..(4 * ((x + y + z) % 2) + 4).min(7),
+            2 * y..(2 * y + 2).min(3),
+        ]))
+        .by([
+            Leg::collective(
+                [2],
+                Owners::One(coordinates(|_: [i64; 3], _: [i64; 0]| [0])),
+            ),
+            Leg::Permute {
+                owner: coordinates(|[x, y, z]: [i64; 3], _: [i64; 0]| [
+                    (x + y + z) % 2,
+                    y,
+                    z,
+                ]),
+                served: coordinates(|[x, y, z]: [i64; 3], _: [i64; 0]| [
+                    (x - y - z).rem_euclid(2),
+                    y,
+                    z,
+                ]),
+            },
+        ])
+        .holding(|[x, y, _]: [i64; 3], _: [i64; 0]| Region::new([
+            4 * x..(4 * x + 4).min(7),
+            2 * y..(2 * y + 2).min(3),
+        ]))
+        .relay(8);
+    // step 7: shard(P, m @ x, n @ y, k @ z): P, permute, at most 64 bytes per rank and step
+    let p_tile = Transfer::output("P")
+        .region(|[x, y, z]: [i64; 3], _: [i64; 0]| Region::new([
+            4 * ((x + y + z) % 2)..(4 * ((x + y + z) % 2) + 4).min(7),
+            3 * x..(3 * x + 3).min(5),
+            2 * y..(2 * y + 2).min(3),
+        ]))
+        .by([
+            Leg::Permute {
+                owner: coordinates(|[x, y, z]: [i64; 3], _: [i64; 0]| [
+                    x,
+                    y,
+                    (x + y + z) % 2,
+                ]),
+                served: coordinates(|[x, y, z]: [i64; 3], _: [i64; 0]| [
+                    x,
+                    y,
+                    (z - x - y).rem_euclid(2),
+                ]),
+            },
+        ])
+        .tile(24);
+    Kernel::new(
+            "terms",
+            "P[k, m, n] = A[m, k] * B[k, n]",
+            &mesh(),
+            Assign::Set,
+            [&sharding_a(), &sharding_b(), &sharding_p()],
+        )
+        .transfers([a_tile, b_tile, p_tile])
+        .clears()
 }

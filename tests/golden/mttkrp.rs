@@ -8,14 +8,12 @@
 //  5  shard(M, i @ x, r @ y)
 //  6  tensorize([ii, r, ji, k])
 
+use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer};
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
 use polyshard::runtime::leaf::{
-    BlockDepth, Factor, LeafLoopId, OperandId, Product, ProductId, Products, Role,
+    Assign, BlockDepth, Factor, LeafLoopId, OperandId, Product, ProductId, Products, Role,
 };
-use polyshard::runtime::{
-    DistArray, Grid, Group, InputTable, OutTile, ReduceOp, Region, Result, SharedInputs,
-    Tile, World, count,
-};
+use polyshard::runtime::{DistArray, Leg, Owners, Region, Result, World, count};
 
 /// The mesh: x: 2, y: 2.
 pub fn mesh() -> Mesh {
@@ -27,27 +25,20 @@ pub fn sharding_x() -> Sharding {
     Sharding::new(
             &mesh(),
             &[13, 9, 7],
-            &[
-                Placement::block(0usize, AxisExpr::axis("x")),
-                Placement::block(1usize, AxisExpr::axis("y")),
-            ],
+            &[Placement::block(0, "x"), Placement::block(1, "y")],
         )
         .expect("the sharding was checked when this was generated")
 }
 
 /// Which rank owns which elements of `A`: [0 @ y].
 pub fn sharding_a() -> Sharding {
-    Sharding::new(&mesh(), &[9, 5], &[Placement::block(0usize, AxisExpr::axis("y"))])
+    Sharding::new(&mesh(), &[9, 5], &[Placement::block(0, "y")])
         .expect("the sharding was checked when this was generated")
 }
 
 /// Which rank owns which elements of `B`: [0 @ [x, y]].
 pub fn sharding_b() -> Sharding {
-    Sharding::new(
-            &mesh(),
-            &[7, 5],
-            &[Placement::block(0usize, AxisExpr::list(&["x", "y"]))],
-        )
+    Sharding::new(&mesh(), &[7, 5], &[Placement::block(0, AxisExpr::list(&["x", "y"]))])
         .expect("the sharding was checked when this was generated")
 }
 
@@ -56,10 +47,7 @@ pub fn sharding_m() -> Sharding {
     Sharding::new(
             &mesh(),
             &[13, 5],
-            &[
-                Placement::block(0usize, AxisExpr::axis("x")),
-                Placement::block(1usize, AxisExpr::axis("y")),
-            ],
+            &[Placement::block(0, "x"), Placement::block(1, "y")],
         )
         .expect("the sharding was checked when this was generated")
 }
@@ -93,13 +81,8 @@ pub fn run_into(
 
 /// What runs of `M[i, r] += X[i, j, k] * A[j, r] * B[k, r]` need, made once.
 pub struct Prepared<'world> {
-    grid: Grid<'world>,
-    along_x_y: std::rc::Rc<Group>,
-    along_y: std::rc::Rc<Group>,
-    b_tile: Tile<f32>,
-    m_tile: OutTile<f32>,
+    engine: Engine<'world, f32>,
     products: Products<f32>,
-    known_inputs: InputTable,
 }
 
 impl<'world> Prepared<'world> {
@@ -108,49 +91,37 @@ impl<'world> Prepared<'world> {
     /// # Errors
     /// If the world has not as many ranks as the mesh, or there is too little memory.
     pub fn new(world: &'world World) -> Result<Self> {
-        let grid = Grid::new(world, &mesh())?;
-        let along_x_y = grid.group(&[0, 1])?;
-        let along_y = grid.group(&[1])?;
-        let b_tile = Tile::new("B", 35)?;
-        let m_tile = OutTile::new("M", 35)?;
-        let products = Products::new(
-            Vec::from([
-                Product {
-                    factors: [
-                        Factor::Operand(OperandId(1)),
-                        Factor::Operand(OperandId(2)),
-                    ],
-                    loops: vec![LeafLoopId(1), LeafLoopId(2), LeafLoopId(3)],
-                    roles: vec![],
-                    kept: vec![LeafLoopId(2), LeafLoopId(3), LeafLoopId(1)],
-                    level: BlockDepth(0),
-                    capacity: 175,
-                },
-                Product {
-                    factors: [
-                        Factor::Operand(OperandId(0)),
-                        Factor::Scratch(ProductId(0)),
-                    ],
-                    loops: vec![
-                        LeafLoopId(0), LeafLoopId(1), LeafLoopId(2), LeafLoopId(3)
-                    ],
-                    roles: vec![Role::M, Role::N, Role::K, Role::K],
-                    kept: vec![],
-                    level: BlockDepth(0),
-                    capacity: 0,
-                },
-            ]),
-            vec![],
-        )?;
-        let known_inputs = InputTable::default();
         Ok(Self {
-            grid,
-            along_x_y,
-            along_y,
-            b_tile,
-            m_tile,
-            products,
-            known_inputs,
+            products: Products::new(
+                Vec::from([
+                    Product {
+                        factors: [
+                            Factor::Operand(OperandId(1)),
+                            Factor::Operand(OperandId(2)),
+                        ],
+                        loops: vec![LeafLoopId(1), LeafLoopId(2), LeafLoopId(3)],
+                        roles: vec![],
+                        kept: vec![LeafLoopId(2), LeafLoopId(3), LeafLoopId(1)],
+                        level: BlockDepth(0),
+                        capacity: 175,
+                    },
+                    Product {
+                        factors: [
+                            Factor::Operand(OperandId(0)),
+                            Factor::Scratch(ProductId(0)),
+                        ],
+                        loops: vec![
+                            LeafLoopId(0), LeafLoopId(1), LeafLoopId(2), LeafLoopId(3)
+                        ],
+                        roles: vec![Role::M, Role::N, Role::K, Role::K],
+                        kept: vec![],
+                        level: BlockDepth(0),
+                        capacity: 0,
+                    },
+                ]),
+                vec![],
+            )?,
+            engine: Engine::new(world, [kernel()])?,
         })
     }
     /// Runs the program on all ranks, which each return their shard of the output.
@@ -163,11 +134,7 @@ impl<'world> Prepared<'world> {
         a: &DistArray<f32>,
         b: &DistArray<f32>,
     ) -> Result<DistArray<f32>> {
-        let mut m = DistArray::filled(
-            self.grid.world(),
-            &sharding_m(),
-            ReduceOp::Sum.identity(),
-        )?;
+        let mut m = DistArray::filled(self.engine.world(), &sharding_m(), 0f32)?;
         self.run_into(x, a, b, &mut m)?;
         Ok(m)
     }
@@ -182,45 +149,74 @@ impl<'world> Prepared<'world> {
         b: &DistArray<f32>,
         m: &mut DistArray<f32>,
     ) -> Result<()> {
-        let Self { grid, along_x_y, along_y, b_tile, m_tile, products, known_inputs } = self;
         x.expect("X", &sharding_x())?;
         a.expect("A", &sharding_a())?;
         b.expect("B", &sharding_b())?;
         m.expect("M", &sharding_m())?;
-        let [x_, y] = grid.coordinates();
-        // until the end, ranks of a node read each other's inputs where they are
-        let shared = SharedInputs::new(grid.world(), [x, a, b], known_inputs)?;
-        let [x, a, b] = shared.shards();
-        // step 2: shard(X, i @ x, j @ y): X, local
-        // step 3: shard(A, j @ y): A, local
-        // step 4: shard(B, k @ [x, y]): B, all_gather(x, y)
-        let b_region = Region::new([0..7, 0..5]);
-        b_tile.all_gather(along_x_y, b, &b_region)?;
-        m_tile.reset(&Region::new([7 * x_..(7 * x_ + 7).min(13), 0..5]), ReduceOp::Sum);
+        let mut run = self.engine.run(0, &[x, a, b], m)?;
+        let [x_, y] = run.coordinates();
+        let [x_tile, a_tile, b_tile, m_tile] = [0, 1, 2, 3].map(TileId);
+        run.transfer(b_tile, &[])?;
+        run.fill(m_tile, &[])?;
         // step 6: tensorize([ii, r, ji, k])
-        products
-            .run(
-                &[
-                    count((7 * x_ + 7).min(13) - 7 * x_),
-                    5,
-                    count((5 * y + 5).min(9) - 5 * y),
-                    7,
-                ],
-                1f32,
-                &[
-                    x
-                        .view()
-                        .strided(
-                            &[7 * x_, 5 * y, 0],
-                            &[&[1, 0, 0, 0], &[0, 0, 1, 0], &[0, 0, 0, 1]],
-                        ),
-                    a.view().strided(&[5 * y, 0], &[&[0, 0, 1, 0], &[0, 1, 0, 0]]),
-                    b_tile.view(b).strided(&[0, 0], &[&[0, 0, 0, 1], &[0, 1, 0, 0]]),
-                ],
-                m_tile.view_mut().strided(&[7 * x_, 0], &[&[1, 0, 0, 0], &[0, 1, 0, 0]]),
-            );
-        // step 5: shard(M, i @ x, r @ y): M, reduce_scatter(y)
-        m_tile.reduce_scatter(along_y, m, ReduceOp::Sum)?;
-        shared.release()
+        run.compute(
+            &[],
+            &[
+                count((7 * x_ + 7).min(13) - 7 * x_),
+                5,
+                count((5 * y + 5).min(9) - 5 * y),
+                7,
+            ],
+            |leaf| {
+                self.products
+                    .run(
+                        &leaf.counts(),
+                        1f32,
+                        &[
+                            leaf
+                                .read(
+                                    x_tile,
+                                    &[7 * x_, 5 * y, 0],
+                                    &[&[1, 0, 0, 0], &[0, 0, 1, 0], &[0, 0, 0, 1]],
+                                ),
+                            leaf
+                                .read(a_tile, &[5 * y, 0], &[&[0, 0, 1, 0], &[0, 1, 0, 0]]),
+                            leaf.read(b_tile, &[0, 0], &[&[0, 0, 0, 1], &[0, 1, 0, 0]]),
+                        ],
+                        leaf.write(&[7 * x_, 0], &[&[1, 0, 0, 0], &[0, 1, 0, 0]]),
+                    );
+            },
+        )?;
+        run.transfer(m_tile, &[])?;
+        run.finish()
     }
+}
+
+/// The arrays and transfers of `M[i, r] += X[i, j, k] * A[j, r] * B[k, r]`.
+fn kernel() -> Kernel<'static> {
+    // step 2: shard(X, i @ x, j @ y): X, local
+    let x_tile = Transfer::input("X", 0);
+    // step 3: shard(A, j @ y): A, local
+    let a_tile = Transfer::input("A", 1);
+    // step 4: shard(B, k @ [x, y]): B, all_gather(x, y), at most 120 bytes per rank and step
+    let b_tile = Transfer::input("B", 2)
+        .region(|_: [i64; 2], _: [i64; 0]| Region::new([0..7, 0..5]))
+        .by([Leg::collective([0, 1], Owners::Parts)])
+        .tile(35);
+    // step 5: shard(M, i @ x, r @ y): M, reduce_scatter(y), at most 84 bytes per rank and step
+    let m_tile = Transfer::output("M")
+        .region(|[x_, _]: [i64; 2], _: [i64; 0]| Region::new([
+            7 * x_..(7 * x_ + 7).min(13),
+            0..5,
+        ]))
+        .by([Leg::collective([1], Owners::Parts)])
+        .tile(35);
+    Kernel::new(
+            "mttkrp",
+            "M[i, r] += X[i, j, k] * A[j, r] * B[k, r]",
+            &mesh(),
+            Assign::Add,
+            [&sharding_x(), &sharding_a(), &sharding_b(), &sharding_m()],
+        )
+        .transfers([x_tile, a_tile, b_tile, m_tile])
 }

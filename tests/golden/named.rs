@@ -11,12 +11,10 @@
 //  8  communicate(B, ko)
 //  9  tensorize_with([ii, ji, ki], weighted)
 
-use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
+use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer, coordinates};
+use polyshard::runtime::layout::{Mesh, Placement, Sharding};
 use polyshard::runtime::leaf::{Access, Assign, Name, Named, TileStatement, Value};
-use polyshard::runtime::{
-    DistArray, Grid, Group, InputTable, ReduceOp, Region, Result, SharedInputs, Strided,
-    Tile, World, count,
-};
+use polyshard::runtime::{DistArray, Leg, Owners, Region, Result, Strided, World, count};
 
 /// The mesh: x: 3, y: 2.
 pub fn mesh() -> Mesh {
@@ -28,10 +26,7 @@ pub fn sharding_a() -> Sharding {
     Sharding::new(
             &mesh(),
             &[11, 13],
-            &[
-                Placement::block(0usize, AxisExpr::axis("y")),
-                Placement::block(1usize, AxisExpr::axis("x")),
-            ],
+            &[Placement::block(0, "y"), Placement::block(1, "x")],
         )
         .expect("the sharding was checked when this was generated")
 }
@@ -41,10 +36,7 @@ pub fn sharding_b() -> Sharding {
     Sharding::new(
             &mesh(),
             &[11, 9],
-            &[
-                Placement::block(0usize, AxisExpr::axis("x")),
-                Placement::block(1usize, AxisExpr::axis("y")),
-            ],
+            &[Placement::block(0, "x"), Placement::block(1, "y")],
         )
         .expect("the sharding was checked when this was generated")
 }
@@ -59,10 +51,7 @@ pub fn sharding_c() -> Sharding {
     Sharding::new(
             &mesh(),
             &[13, 9],
-            &[
-                Placement::block(0usize, AxisExpr::axis("x")),
-                Placement::block(1usize, AxisExpr::axis("y")),
-            ],
+            &[Placement::block(0, "x"), Placement::block(1, "y")],
         )
         .expect("the sharding was checked when this was generated")
 }
@@ -98,13 +87,8 @@ pub fn run_into(
 
 /// What runs of `C[i, j] = factor * A[k, i] * B[k, j] * d[j]` need, made once.
 pub struct Prepared<'world> {
-    grid: Grid<'world>,
+    engine: Engine<'world, i32>,
     leaf: Named<i32>,
-    along_x: std::rc::Rc<Group>,
-    along_y: std::rc::Rc<Group>,
-    a_tile: Tile<i32>,
-    b_tile: Tile<i32>,
-    known_inputs: InputTable,
 }
 
 impl<'world> Prepared<'world> {
@@ -113,42 +97,30 @@ impl<'world> Prepared<'world> {
     /// # Errors
     /// If the world has not as many ranks as the mesh, leaf `weighted` is not registered as `C[i, j] += factor * A[k, i] * B[k, j] * d[j]`, or there is too little memory.
     pub fn new(world: &'world World) -> Result<Self> {
-        let grid = Grid::new(world, &mesh())?;
-        let leaf = Named::find(
-            "weighted",
-            &["i", "j", "k"],
-            &TileStatement {
-                target: Access::plain("C", &["i", "j"]),
-                assign: Assign::Add,
-                value: Value::Mul(
-                    Box::new(
-                        Value::Mul(
-                            Box::new(
-                                Value::Mul(
-                                    Box::new(Value::Scalar(Name::new("factor"))),
-                                    Box::new(Value::Access(Access::plain("A", &["k", "i"]))),
-                                ),
-                            ),
-                            Box::new(Value::Access(Access::plain("B", &["k", "j"]))),
-                        ),
-                    ),
-                    Box::new(Value::Access(Access::plain("d", &["j"]))),
-                ),
-            },
-        )?;
-        let along_x = grid.group(&[0])?;
-        let along_y = grid.group(&[1])?;
-        let a_tile = Tile::new("A", 20)?;
-        let b_tile = Tile::new("B", 20)?;
-        let known_inputs = InputTable::default();
         Ok(Self {
-            grid,
-            leaf,
-            along_x,
-            along_y,
-            a_tile,
-            b_tile,
-            known_inputs,
+            leaf: Named::find(
+                "weighted",
+                &["i", "j", "k"],
+                &TileStatement {
+                    target: Access::plain("C", &["i", "j"]),
+                    assign: Assign::Add,
+                    value: Value::Mul(
+                        Box::new(
+                            Value::Mul(
+                                Box::new(
+                                    Value::Mul(
+                                        Box::new(Value::Scalar(Name::new("factor"))),
+                                        Box::new(Value::Access(Access::plain("A", &["k", "i"]))),
+                                    ),
+                                ),
+                                Box::new(Value::Access(Access::plain("B", &["k", "j"]))),
+                            ),
+                        ),
+                        Box::new(Value::Access(Access::plain("d", &["j"]))),
+                    ),
+                },
+            )?,
+            engine: Engine::new(world, [kernel()])?,
         })
     }
     /// Runs the program on all ranks, which each return their shard of the output.
@@ -162,11 +134,7 @@ impl<'world> Prepared<'world> {
         d: &DistArray<i32>,
         factor: i32,
     ) -> Result<DistArray<i32>> {
-        let mut c = DistArray::filled(
-            self.grid.world(),
-            &sharding_c(),
-            ReduceOp::Sum.identity(),
-        )?;
+        let mut c = DistArray::filled(self.engine.world(), &sharding_c(), 0i32)?;
         self.run_into(a, b, d, &mut c, factor)?;
         Ok(c)
     }
@@ -182,47 +150,81 @@ impl<'world> Prepared<'world> {
         c: &mut DistArray<i32>,
         factor: i32,
     ) -> Result<()> {
-        let Self { grid, leaf, along_x, along_y, a_tile, b_tile, known_inputs } = self;
         a.expect("A", &sharding_a())?;
         b.expect("B", &sharding_b())?;
         d.expect("d", &sharding_d())?;
         c.expect("C", &sharding_c())?;
-        c.block_mut().fill(0i32);
-        let [x, y] = grid.coordinates();
-        // until the end, ranks of a node read each other's inputs where they are
-        let shared = SharedInputs::new(grid.world(), [a, b, d], known_inputs)?;
-        let [a, b, d] = shared.shards();
-        // d, local
+        let mut run = self.engine.run(0, &[a, b, d], c)?;
+        let [x, y] = run.coordinates();
+        let [a_tile, b_tile, d_tile] = [0, 1, 2].map(TileId);
         // step 2: divide(k, ko, ki, 3)
         for ko in 0..3i64 {
-            // step 7: communicate(A, ko): A, all_gather(y)
-            let a_region = Region::new([
-                4 * ko..(4 * ko + 4).min(11),
-                5 * x..(5 * x + 5).min(13),
-            ]);
-            a_tile.all_gather(along_y, a, &a_region)?;
-            // step 8: communicate(B, ko): B, broadcast(x)
-            let b_region = Region::new([
-                4 * ko..(4 * ko + 4).min(11),
-                5 * y..(5 * y + 5).min(9),
-            ]);
-            b_tile.broadcast(along_x, &[ko], b, &b_region)?;
+            run.transfer(a_tile, &[ko])?;
+            run.transfer(b_tile, &[ko])?;
             // step 9: tensorize_with([ii, ji, ki], weighted)
-            leaf.run(
+            run.compute(
+                &[ko],
                 &[
                     count((5 * x + 5).min(13) - 5 * x),
                     count((5 * y + 5).min(9) - 5 * y),
                     count((4 * ko + 4).min(11) - 4 * ko),
                 ],
-                &[
-                    Strided::new(&[factor], 0, vec![]),
-                    a_tile.view(a).strided(&[4 * ko, 5 * x], &[&[0, 0, 1], &[1, 0, 0]]),
-                    b_tile.view(b).strided(&[4 * ko, 5 * y], &[&[0, 0, 1], &[0, 1, 0]]),
-                    d.view().strided(&[5 * y], &[&[0, 1, 0]]),
-                ],
-                c.view_mut().strided(&[5 * x, 5 * y], &[&[1, 0, 0], &[0, 1, 0]]),
-            );
+                |leaf| {
+                    self.leaf
+                        .run(
+                            &leaf.counts(),
+                            &[
+                                Strided::new(&[factor], 0, vec![]),
+                                leaf
+                                    .read(a_tile, &[4 * ko, 5 * x], &[&[0, 0, 1], &[1, 0, 0]]),
+                                leaf
+                                    .read(b_tile, &[4 * ko, 5 * y], &[&[0, 0, 1], &[0, 1, 0]]),
+                                leaf.read(d_tile, &[5 * y], &[&[0, 1, 0]]),
+                            ],
+                            leaf.write(&[5 * x, 5 * y], &[&[1, 0, 0], &[0, 1, 0]]),
+                        );
+                },
+            )?;
         }
-        shared.release()
+        run.finish()
     }
+}
+
+/// The arrays and transfers of `C[i, j] = factor * A[k, i] * B[k, j] * d[j]`.
+fn kernel() -> Kernel<'static> {
+    // step 7: communicate(A, ko): A, all_gather(y), at most 80 bytes per rank and step
+    let a_tile = Transfer::input("A", 0)
+        .region(|[x, _]: [i64; 2], [ko]: [i64; 1]| Region::new([
+            4 * ko..(4 * ko + 4).min(11),
+            5 * x..(5 * x + 5).min(13),
+        ]))
+        .by([Leg::collective([1], Owners::Parts)])
+        .tile(20);
+    // step 8: communicate(B, ko): B, broadcast(x), at most 80 bytes per rank and step
+    let b_tile = Transfer::input("B", 1)
+        .region(|[_, y]: [i64; 2], [ko]: [i64; 1]| Region::new([
+            4 * ko..(4 * ko + 4).min(11),
+            5 * y..(5 * y + 5).min(9),
+        ]))
+        .by([
+            Leg::collective(
+                [0],
+                Owners::One(coordinates(|_: [i64; 2], [ko]: [i64; 1]| [ko])),
+            ),
+        ])
+        .tile(20);
+    // d, local
+    let d_tile = Transfer::input("d", 2);
+    // step 6: shard(C, i @ x, j @ y): C, local
+    let c_tile = Transfer::output("C");
+    Kernel::new(
+            "weighted",
+            "C[i, j] = factor * A[k, i] * B[k, j] * d[j]",
+            &mesh(),
+            Assign::Set,
+            [&sharding_a(), &sharding_b(), &sharding_d(), &sharding_c()],
+        )
+        .loops([3])
+        .transfers([a_tile, b_tile, d_tile, c_tile])
+        .clears()
 }

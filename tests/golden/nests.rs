@@ -21,8 +21,12 @@
 //     output        C'[7]: [0 @ x]
 
 use std::borrow::Cow;
-use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-use polyshard::runtime::{DistArray, ReduceOp, Result, Room, World, Written};
+use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer};
+use polyshard::runtime::layout::{Mesh, Placement, Reach, Sharding};
+use polyshard::runtime::leaf::{Assign, nest, pointwise};
+use polyshard::runtime::{
+    DistArray, Element, Leg, Owners, ReduceOp, Region, Result, Room, World, count,
+};
 
 /// The mesh: x: 3.
 pub fn mesh() -> Mesh {
@@ -31,13 +35,13 @@ pub fn mesh() -> Mesh {
 
 /// Which rank owns which elements of `A`: [0 @ x].
 pub fn sharding_a_0() -> Sharding {
-    Sharding::new(&mesh(), &[7], &[Placement::block(0usize, AxisExpr::axis("x"))])
+    Sharding::new(&mesh(), &[7], &[Placement::block(0, "x")])
         .expect("the sharding was checked when this was generated")
 }
 
 /// Which rank owns which elements of `C`: [0 @ x].
 pub fn sharding_c_1() -> Sharding {
-    Sharding::new(&mesh(), &[7], &[Placement::block(0usize, AxisExpr::axis("x"))])
+    Sharding::new(&mesh(), &[7], &[Placement::block(0, "x")])
         .expect("the sharding was checked when this was generated")
 }
 
@@ -48,19 +52,19 @@ pub fn sharding_s_2() -> Sharding {
 
 /// Which rank owns which elements of `C'`: [0 @ x].
 pub fn sharding_c_3() -> Sharding {
-    Sharding::new(&mesh(), &[7], &[Placement::block(0usize, AxisExpr::axis("x"))])
+    Sharding::new(&mesh(), &[7], &[Placement::block(0, "x")])
         .expect("the sharding was checked when this was generated")
 }
 
 /// Which rank owns which elements of `A'`: [0 @ x].
 pub fn sharding_a_4() -> Sharding {
-    Sharding::new(&mesh(), &[7], &[Placement::block(0usize, AxisExpr::axis("x"))])
+    Sharding::new(&mesh(), &[7], &[Placement::block(0, "x")])
         .expect("the sharding was checked when this was generated")
 }
 
 /// Which rank owns which elements of `A''`: [0 @ x].
 pub fn sharding_a_5() -> Sharding {
-    Sharding::new(&mesh(), &[7], &[Placement::block(0usize, AxisExpr::axis("x"))])
+    Sharding::new(&mesh(), &[7], &[Placement::block(0, "x")])
         .expect("the sharding was checked when this was generated")
 }
 
@@ -71,7 +75,7 @@ pub fn sharding_s_6() -> Sharding {
 
 /// Which rank owns which elements of `B`: [0 @ x].
 pub fn sharding_b_7() -> Sharding {
-    Sharding::new(&mesh(), &[7], &[Placement::block(0usize, AxisExpr::axis("x"))])
+    Sharding::new(&mesh(), &[7], &[Placement::block(0, "x")])
         .expect("the sharding was checked when this was generated")
 }
 
@@ -82,13 +86,13 @@ pub fn sharding_t_8() -> Sharding {
 
 /// Which rank owns which elements of `D`: [0 @ x].
 pub fn sharding_d_9() -> Sharding {
-    Sharding::new(&mesh(), &[7], &[Placement::block(0usize, AxisExpr::axis("x"))])
+    Sharding::new(&mesh(), &[7], &[Placement::block(0, "x")])
         .expect("the sharding was checked when this was generated")
 }
 
 /// Which rank owns which elements of `E`: [0 @ x].
 pub fn sharding_e_10() -> Sharding {
-    Sharding::new(&mesh(), &[7], &[Placement::block(0usize, AxisExpr::axis("x"))])
+    Sharding::new(&mesh(), &[7], &[Placement::block(0, "x")])
         .expect("the sharding was checked when this was generated")
 }
 
@@ -108,13 +112,7 @@ pub fn run(
 /// What runs of the program need, made once.
 pub struct Prepared<'world> {
     world: &'world World,
-    step_1: inner_1::Prepared<'world>,
-    step_2: Written,
-    step_3: up_2::Prepared<'world>,
-    step_4: tail_3::Prepared<'world>,
-    step_5: Written,
-    step_6: inner_4::Prepared<'world>,
-    step_7: Written,
+    engine: Engine<'world, i64>,
     room_0: Room<i64>,
     room_1: Room<i64>,
     room_2: Room<i64>,
@@ -130,13 +128,10 @@ impl<'world> Prepared<'world> {
     pub fn new(world: &'world World) -> Result<Self> {
         Ok(Self {
             world,
-            step_1: inner_1::Prepared::new(world)?,
-            step_2: Written::new(world, &sharding_b_7(), &[1], &[&[1]], &[5]),
-            step_3: up_2::Prepared::new(world)?,
-            step_4: tail_3::Prepared::new(world)?,
-            step_5: Written::new(world, &sharding_d_9(), &[2], &[&[1]], &[5]),
-            step_6: inner_4::Prepared::new(world)?,
-            step_7: Written::new(world, &sharding_e_10(), &[1], &[&[1]], &[5]),
+            engine: Engine::new(
+                world,
+                [inner_1_table(), up_2_table(), tail_3_table(), inner_4_table()],
+            )?,
             room_0: Room::new(2usize),
             room_1: Room::new(2usize),
             room_2: Room::new(2usize),
@@ -163,10 +158,9 @@ impl<'world> Prepared<'world> {
                 let mut a_5: Cow<'_, DistArray<i64>> = Cow::Borrowed(&a_4);
                 let mut s_6: Cow<'_, DistArray<i64>> = Cow::Borrowed(s_2);
                 for round in 0..2u64 {
-                    self.step_1.set_first(round == 0);
                     let mut b_7 = self.room_0.array(self.world, &sharding_b_7(), None)?;
-                    self.step_2.copy_others(&mut b_7, &a_5);
-                    self.step_1.run_into(&a_5, &c_3, &mut b_7)?;
+                    self.engine.begin_version(0, &mut b_7, &a_5);
+                    self.inner_1(&a_5, &c_3, &mut b_7, round == 0)?;
                     let mut t_8 = self
                         .room_1
                         .array(
@@ -174,7 +168,7 @@ impl<'world> Prepared<'world> {
                             &sharding_t_8(),
                             Some(ReduceOp::Max.identity()),
                         )?;
-                    self.step_3.run_into(&b_7, &s_6, &mut t_8)?;
+                    self.up_2(&b_7, &s_6, &mut t_8)?;
                     let next_0 = Cow::Owned(b_7);
                     let next_1 = Cow::Owned(t_8);
                     if let Cow::Owned(before) = std::mem::replace(&mut a_5, next_0) {
@@ -187,9 +181,8 @@ impl<'world> Prepared<'world> {
                 let a_5 = a_5.into_owned();
                 let s_6 = s_6.into_owned();
                 let mut d_9 = self.room_2.array(self.world, &sharding_d_9(), None)?;
-                self.step_5.copy_others(&mut d_9, &a_4);
-                self.step_5.fill(&mut d_9, ReduceOp::Sum.identity());
-                self.step_4.run_into(&a_5, &s_6, &mut d_9)?;
+                self.engine.begin_version(2, &mut d_9, &a_4);
+                self.tail_3(&a_5, &s_6, &mut d_9)?;
                 self.room_0.give_back(a_5);
                 let is_last = s_6.is_below(20f64);
                 let next_0 = Cow::Owned(d_9);
@@ -203,8 +196,8 @@ impl<'world> Prepared<'world> {
             }
             let a_4 = a_4.into_owned();
             let mut e_10 = self.room_3.array(self.world, &sharding_e_10(), None)?;
-            self.step_7.copy_others(&mut e_10, &c_3);
-            self.step_6.run_into(&a_4, &c_3, &mut e_10)?;
+            self.engine.begin_version(3, &mut e_10, &c_3);
+            self.inner_4(&a_4, &c_3, &mut e_10)?;
             self.room_2.give_back(a_4);
             let next_0 = Cow::Owned(e_10);
             if let Cow::Owned(before) = std::mem::replace(&mut c_3, next_0) {
@@ -214,541 +207,229 @@ impl<'world> Prepared<'world> {
         let c_3 = c_3.into_owned();
         Ok(c_3)
     }
-}
-
-/// `B[i] = A[i - 1] + C[i + 1] for i in 1..6`.
-pub mod inner_1 {
-    use polyshard::runtime::layout::{
-        AxisExpr, Mesh, Neighbours, Placement, Reach, Sharding,
-    };
-    use polyshard::runtime::leaf::{nest, pointwise};
-    use polyshard::runtime::{
-        DistArray, Element, Grid, InputTable, ReduceOp, Region, Result, SharedInputs,
-        Tile, World, count,
-    };
-    /// The mesh: x: 3.
-    pub fn mesh() -> Mesh {
-        Mesh::new([("x", 3)])
-    }
-    /// Which rank owns which elements of `A`: [0 @ x].
-    pub fn sharding_a() -> Sharding {
-        Sharding::new(&mesh(), &[7], &[Placement::block(0usize, AxisExpr::axis("x"))])
-            .expect("the sharding was checked when this was generated")
-    }
-    /// Which rank owns which elements of `C`: [0 @ x].
-    pub fn sharding_c() -> Sharding {
-        Sharding::new(&mesh(), &[7], &[Placement::block(0usize, AxisExpr::axis("x"))])
-            .expect("the sharding was checked when this was generated")
-    }
-    /// Which rank owns which elements of `B`: [0 @ x].
-    pub fn sharding_b() -> Sharding {
-        Sharding::new(&mesh(), &[7], &[Placement::block(0usize, AxisExpr::axis("x"))])
-            .expect("the sharding was checked when this was generated")
-    }
-    /// Runs `B[i] = A[i - 1] + C[i + 1] for i in 1..6` on all ranks, which each return their shard of the output.
-    ///
-    /// # Errors
-    /// As `Prepared::new` and `Prepared::run`.
-    pub fn run(
-        world: &World,
-        a: &DistArray<i64>,
-        c: &DistArray<i64>,
-    ) -> Result<DistArray<i64>> {
-        Prepared::new(world)?.run(a, c)
-    }
-    /// As `run`, into an output that exists, of which the elements that the kernel writes are overwritten.
-    ///
-    /// # Errors
-    /// As `Prepared::new` and `Prepared::run_into`.
-    pub fn run_into(
-        world: &World,
+    /// `B[i] = A[i - 1] + C[i + 1] for i in 1..6`.
+    fn inner_1(
+        &mut self,
         a: &DistArray<i64>,
         c: &DistArray<i64>,
         b: &mut DistArray<i64>,
-    ) -> Result<()> {
-        Prepared::new(world)?.run_into(a, c, b)
-    }
-    /// What runs of `B[i] = A[i - 1] + C[i + 1] for i in 1..6` need, made once.
-    pub struct Prepared<'world> {
-        grid: Grid<'world>,
-        a_tile: Tile<i64>,
-        c_tile: Tile<i64>,
-        known_inputs: InputTable,
         is_first: bool,
-    }
-    impl<'world> Prepared<'world> {
-        /// Makes what runs need; all ranks must call it.
-        ///
-        /// # Errors
-        /// If the world has not as many ranks as the mesh, or there is too little memory.
-        pub fn new(world: &'world World) -> Result<Self> {
-            let grid = Grid::new(world, &mesh())?;
-            let a_tile = Tile::new("A", 3)?.fixed();
-            let c_tile = Tile::new("C", 3)?.fixed();
-            let known_inputs = InputTable::default();
-            let is_first = true;
-            Ok(Self {
-                grid,
-                a_tile,
-                c_tile,
-                known_inputs,
-                is_first,
-            })
+    ) -> Result<()> {
+        let mut run = self.engine.run(0, &[a, c], b)?;
+        let [x] = run.coordinates();
+        let [a_tile, c_tile] = [0, 1].map(TileId);
+        run.transfer(a_tile, &[])?;
+        if is_first {
+            run.transfer(c_tile, &[])?;
         }
-        /// Runs the program on all ranks, which each return their shard of the output.
-        ///
-        /// # Errors
-        /// If the inputs are not sharded as the program expects them, or communication fails.
-        pub fn run(
-            &mut self,
-            a: &DistArray<i64>,
-            c: &DistArray<i64>,
-        ) -> Result<DistArray<i64>> {
-            let mut b = DistArray::filled(
-                self.grid.world(),
-                &sharding_b(),
-                ReduceOp::Sum.identity(),
-            )?;
-            self.run_into(a, c, &mut b)?;
-            Ok(b)
-        }
-        /// As `run`, into an output that exists, of which the elements that the kernel writes are overwritten.
-        ///
-        /// # Errors
-        /// If the tensors are not sharded as the program expects them, or communication fails.
-        pub fn run_into(
-            &mut self,
-            a: &DistArray<i64>,
-            c: &DistArray<i64>,
-            b: &mut DistArray<i64>,
-        ) -> Result<()> {
-            let Self { grid, a_tile, c_tile, known_inputs, is_first } = self;
-            a.expect("A", &sharding_a())?;
-            c.expect("C", &sharding_c())?;
-            b.expect("B", &sharding_b())?;
-            let [x] = grid.coordinates();
-            // until the end, ranks of a node read each other's inputs where they are
-            let shared = SharedInputs::new(grid.world(), [a, c], known_inputs)?;
-            let [a, c] = shared.shards();
-            // step 2: shard(A, dim(0) @ x): A, exchange
-            let a_region = |at: &[i64]| {
-                let x = at[0];
-                Region::new(std::iter::once((3 * x - 1).max(0)..(3 * x + 2).min(5)))
-            };
-            a_tile
-                .exchange(
-                    grid,
-                    &Neighbours::in_box([Reach::Within { low: -1, high: 0 }]),
-                    a,
-                    a_region,
-                )?;
-            // step 4: shard(C, dim(0) @ x): C, exchange
-            if *is_first {
-                let c_region = |at: &[i64]| {
-                    let x = at[0];
-                    Region::new(
-                        std::iter::once((3 * x - 1).max(0) + 2..(3 * x + 2).min(5) + 2),
-                    )
-                };
-                c_tile
-                    .exchange(
-                        grid,
-                        &Neighbours::in_box([Reach::Within { low: 0, high: 1 }]),
-                        c,
-                        c_region,
-                    )?;
-            }
-            nest(
-                &[count((3 * x + 2).min(5) - (3 * x - 1).max(0))],
-                b.view_mut().overwritten().strided(&[(3 * x - 1).max(0) + 1], &[&[1]]),
-                ReduceOp::Sum,
-                &[
-                    a_tile.view(a).strided(&[(3 * x - 1).max(0)], &[&[1]]),
-                    c_tile.view(c).strided(&[(3 * x - 1).max(0) + 2], &[&[1]]),
-                ],
-                &pointwise(|[v0, v1]: [i64; 2]| Element::add(v0, v1)),
-            );
-            shared.release()
-        }
-        /// Says whether the runs that follow are of the first of several rounds, which brings what no round writes.
-        pub fn set_first(&mut self, is_first: bool) {
-            self.is_first = is_first;
-        }
+        run.compute(
+            &[],
+            &[count((3 * x + 2).min(5) - (3 * x - 1).max(0))],
+            |leaf| {
+                nest(
+                    &leaf.counts(),
+                    leaf.write(&[(3 * x - 1).max(0) + 1], &[&[1]]),
+                    ReduceOp::Sum,
+                    &[
+                        leaf.read(a_tile, &[(3 * x - 1).max(0)], &[&[1]]),
+                        leaf.read(c_tile, &[(3 * x - 1).max(0) + 2], &[&[1]]),
+                    ],
+                    &pointwise(|[v0, v1]: [i64; 2]| Element::add(v0, v1)),
+                );
+            },
+        )?;
+        run.finish()
     }
-}
-
-/// `t[] max= max(A[i], s[]) + 1`.
-pub mod up_2 {
-    use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-    use polyshard::runtime::leaf::{nest, pointwise};
-    use polyshard::runtime::{
-        DistArray, Element, Grid, Group, OutTile, ReduceOp, Region, Result, World, count,
-    };
-    /// The mesh: x: 3.
-    pub fn mesh() -> Mesh {
-        Mesh::new([("x", 3)])
-    }
-    /// Which rank owns which elements of `A`: [0 @ x].
-    pub fn sharding_a() -> Sharding {
-        Sharding::new(&mesh(), &[7], &[Placement::block(0usize, AxisExpr::axis("x"))])
-            .expect("the sharding was checked when this was generated")
-    }
-    /// Which rank owns which elements of `s`: replicated.
-    pub fn sharding_s() -> Sharding {
-        Sharding::replicated(&mesh(), &[])
-    }
-    /// Which rank owns which elements of `t`: replicated.
-    pub fn sharding_t() -> Sharding {
-        Sharding::replicated(&mesh(), &[])
-    }
-    /// Runs `t[] max= max(A[i], s[]) + 1` on all ranks, which each return their shard of the output.
-    ///
-    /// # Errors
-    /// As `Prepared::new` and `Prepared::run`.
-    pub fn run(
-        world: &World,
-        a: &DistArray<i64>,
-        s: &DistArray<i64>,
-    ) -> Result<DistArray<i64>> {
-        Prepared::new(world)?.run(a, s)
-    }
-    /// As `run`, but goes on from what the output holds.
-    ///
-    /// # Errors
-    /// As `Prepared::new` and `Prepared::run_into`.
-    pub fn run_into(
-        world: &World,
+    /// `t[] max= max(A[i], s[]) + 1`.
+    fn up_2(
+        &mut self,
         a: &DistArray<i64>,
         s: &DistArray<i64>,
         t: &mut DistArray<i64>,
     ) -> Result<()> {
-        Prepared::new(world)?.run_into(a, s, t)
+        let mut run = self.engine.run(1, &[a, s], t)?;
+        let [x] = run.coordinates();
+        let [a_tile, s_tile, t_tile] = [0, 1, 2].map(TileId);
+        run.fill(t_tile, &[])?;
+        run.compute(
+            &[],
+            &[count((3 * x + 3).min(7) - 3 * x)],
+            |leaf| {
+                nest(
+                    &leaf.counts(),
+                    leaf.write(&[], &[]),
+                    ReduceOp::Max,
+                    &[leaf.read(a_tile, &[3 * x], &[&[1]]), leaf.read(s_tile, &[], &[])],
+                    &pointwise(|[v0, v1]: [i64; 2]| Element::add(
+                        Element::maximum(v0, v1),
+                        1i64,
+                    )),
+                );
+            },
+        )?;
+        run.transfer(t_tile, &[])?;
+        run.finish()
     }
-    /// What runs of `t[] max= max(A[i], s[]) + 1` need, made once.
-    pub struct Prepared<'world> {
-        grid: Grid<'world>,
-        along_x: std::rc::Rc<Group>,
-        t_tile: OutTile<i64>,
-    }
-    impl<'world> Prepared<'world> {
-        /// Makes what runs need; all ranks must call it.
-        ///
-        /// # Errors
-        /// If the world has not as many ranks as the mesh, or there is too little memory.
-        pub fn new(world: &'world World) -> Result<Self> {
-            let grid = Grid::new(world, &mesh())?;
-            let along_x = grid.group(&[0])?;
-            let t_tile = OutTile::new("t", 1)?;
-            Ok(Self { grid, along_x, t_tile })
-        }
-        /// Runs the program on all ranks, which each return their shard of the output.
-        ///
-        /// # Errors
-        /// If the inputs are not sharded as the program expects them, or communication fails.
-        pub fn run(
-            &mut self,
-            a: &DistArray<i64>,
-            s: &DistArray<i64>,
-        ) -> Result<DistArray<i64>> {
-            let mut t = DistArray::filled(
-                self.grid.world(),
-                &sharding_t(),
-                ReduceOp::Max.identity(),
-            )?;
-            self.run_into(a, s, &mut t)?;
-            Ok(t)
-        }
-        /// As `run`, but goes on from what the output holds.
-        ///
-        /// # Errors
-        /// If the tensors are not sharded as the program expects them, or communication fails.
-        pub fn run_into(
-            &mut self,
-            a: &DistArray<i64>,
-            s: &DistArray<i64>,
-            t: &mut DistArray<i64>,
-        ) -> Result<()> {
-            let Self { grid, along_x, t_tile } = self;
-            a.expect("A", &sharding_a())?;
-            s.expect("s", &sharding_s())?;
-            t.expect("t", &sharding_t())?;
-            let [x] = grid.coordinates();
-            // step 2: shard(A, dim(0) @ x): A, local
-            // s, local
-            t_tile.reset(&Region::new([]), ReduceOp::Max);
-            nest(
-                &[count((3 * x + 3).min(7) - 3 * x)],
-                t_tile.view_mut().strided(&[], &[]),
-                ReduceOp::Max,
-                &[a.view().strided(&[3 * x], &[&[1]]), s.view().strided(&[], &[])],
-                &pointwise(|[v0, v1]: [i64; 2]| Element::add(
-                    Element::maximum(v0, v1),
-                    1i64,
-                )),
-            );
-            // t, all_reduce(x)
-            t_tile.all_reduce(along_x, t, ReduceOp::Max)?;
-            Ok(())
-        }
-    }
-}
-
-/// `B[i] += A[i] - s[] for i in 2..7`.
-pub mod tail_3 {
-    use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-    use polyshard::runtime::leaf::{nest, pointwise};
-    use polyshard::runtime::{DistArray, Element, Grid, ReduceOp, Result, World, count};
-    /// The mesh: x: 3.
-    pub fn mesh() -> Mesh {
-        Mesh::new([("x", 3)])
-    }
-    /// Which rank owns which elements of `A`: [0 @ x].
-    pub fn sharding_a() -> Sharding {
-        Sharding::new(&mesh(), &[7], &[Placement::block(0usize, AxisExpr::axis("x"))])
-            .expect("the sharding was checked when this was generated")
-    }
-    /// Which rank owns which elements of `s`: replicated.
-    pub fn sharding_s() -> Sharding {
-        Sharding::replicated(&mesh(), &[])
-    }
-    /// Which rank owns which elements of `B`: [0 @ x].
-    pub fn sharding_b() -> Sharding {
-        Sharding::new(&mesh(), &[7], &[Placement::block(0usize, AxisExpr::axis("x"))])
-            .expect("the sharding was checked when this was generated")
-    }
-    /// Runs `B[i] += A[i] - s[] for i in 2..7` on all ranks, which each return their shard of the output.
-    ///
-    /// # Errors
-    /// As `Prepared::new` and `Prepared::run`.
-    pub fn run(
-        world: &World,
-        a: &DistArray<i64>,
-        s: &DistArray<i64>,
-    ) -> Result<DistArray<i64>> {
-        Prepared::new(world)?.run(a, s)
-    }
-    /// As `run`, but goes on from what the output holds.
-    ///
-    /// # Errors
-    /// As `Prepared::new` and `Prepared::run_into`.
-    pub fn run_into(
-        world: &World,
+    /// `B[i] += A[i] - s[] for i in 2..7`.
+    fn tail_3(
+        &mut self,
         a: &DistArray<i64>,
         s: &DistArray<i64>,
         b: &mut DistArray<i64>,
     ) -> Result<()> {
-        Prepared::new(world)?.run_into(a, s, b)
+        let mut run = self.engine.run(2, &[a, s], b)?;
+        let [x] = run.coordinates();
+        let [a_tile, s_tile] = [0, 1].map(TileId);
+        run.compute(
+            &[],
+            &[count((3 * x + 1).min(5) - (3 * x - 2).max(0))],
+            |leaf| {
+                nest(
+                    &leaf.counts(),
+                    leaf.write(&[(3 * x - 2).max(0) + 2], &[&[1]]),
+                    ReduceOp::Sum,
+                    &[
+                        leaf.read(a_tile, &[(3 * x - 2).max(0) + 2], &[&[1]]),
+                        leaf.read(s_tile, &[], &[]),
+                    ],
+                    &pointwise(|[v0, v1]: [i64; 2]| Element::subtract(v0, v1)),
+                );
+            },
+        )?;
+        run.finish()
     }
-    /// What runs of `B[i] += A[i] - s[] for i in 2..7` need, made once.
-    pub struct Prepared<'world> {
-        grid: Grid<'world>,
-    }
-    impl<'world> Prepared<'world> {
-        /// Makes what runs need; all ranks must call it.
-        ///
-        /// # Errors
-        /// If the world has not as many ranks as the mesh, or there is too little memory.
-        pub fn new(world: &'world World) -> Result<Self> {
-            let grid = Grid::new(world, &mesh())?;
-            Ok(Self { grid })
-        }
-        /// Runs the program on all ranks, which each return their shard of the output.
-        ///
-        /// # Errors
-        /// If the inputs are not sharded as the program expects them, or communication fails.
-        pub fn run(
-            &mut self,
-            a: &DistArray<i64>,
-            s: &DistArray<i64>,
-        ) -> Result<DistArray<i64>> {
-            let mut b = DistArray::filled(
-                self.grid.world(),
-                &sharding_b(),
-                ReduceOp::Sum.identity(),
-            )?;
-            self.run_into(a, s, &mut b)?;
-            Ok(b)
-        }
-        /// As `run`, but goes on from what the output holds.
-        ///
-        /// # Errors
-        /// If the tensors are not sharded as the program expects them, or communication fails.
-        pub fn run_into(
-            &mut self,
-            a: &DistArray<i64>,
-            s: &DistArray<i64>,
-            b: &mut DistArray<i64>,
-        ) -> Result<()> {
-            let Self { grid } = self;
-            a.expect("A", &sharding_a())?;
-            s.expect("s", &sharding_s())?;
-            b.expect("B", &sharding_b())?;
-            let [x] = grid.coordinates();
-            // step 2: shard(A, dim(0) @ x): A, local
-            // s, local
-            nest(
-                &[count((3 * x + 1).min(5) - (3 * x - 2).max(0))],
-                b.view_mut().strided(&[(3 * x - 2).max(0) + 2], &[&[1]]),
-                ReduceOp::Sum,
-                &[
-                    a.view().strided(&[(3 * x - 2).max(0) + 2], &[&[1]]),
-                    s.view().strided(&[], &[]),
-                ],
-                &pointwise(|[v0, v1]: [i64; 2]| Element::subtract(v0, v1)),
-            );
-            Ok(())
-        }
-    }
-}
-
-/// `B[i] = A[i - 1] + C[i + 1] for i in 1..6`.
-pub mod inner_4 {
-    use polyshard::runtime::layout::{
-        AxisExpr, Mesh, Neighbours, Placement, Reach, Sharding,
-    };
-    use polyshard::runtime::leaf::{nest, pointwise};
-    use polyshard::runtime::{
-        DistArray, Element, Grid, InputTable, ReduceOp, Region, Result, SharedInputs,
-        Tile, World, count,
-    };
-    /// The mesh: x: 3.
-    pub fn mesh() -> Mesh {
-        Mesh::new([("x", 3)])
-    }
-    /// Which rank owns which elements of `A`: [0 @ x].
-    pub fn sharding_a() -> Sharding {
-        Sharding::new(&mesh(), &[7], &[Placement::block(0usize, AxisExpr::axis("x"))])
-            .expect("the sharding was checked when this was generated")
-    }
-    /// Which rank owns which elements of `C`: [0 @ x].
-    pub fn sharding_c() -> Sharding {
-        Sharding::new(&mesh(), &[7], &[Placement::block(0usize, AxisExpr::axis("x"))])
-            .expect("the sharding was checked when this was generated")
-    }
-    /// Which rank owns which elements of `B`: [0 @ x].
-    pub fn sharding_b() -> Sharding {
-        Sharding::new(&mesh(), &[7], &[Placement::block(0usize, AxisExpr::axis("x"))])
-            .expect("the sharding was checked when this was generated")
-    }
-    /// Runs `B[i] = A[i - 1] + C[i + 1] for i in 1..6` on all ranks, which each return their shard of the output.
-    ///
-    /// # Errors
-    /// As `Prepared::new` and `Prepared::run`.
-    pub fn run(
-        world: &World,
-        a: &DistArray<i64>,
-        c: &DistArray<i64>,
-    ) -> Result<DistArray<i64>> {
-        Prepared::new(world)?.run(a, c)
-    }
-    /// As `run`, into an output that exists, of which the elements that the kernel writes are overwritten.
-    ///
-    /// # Errors
-    /// As `Prepared::new` and `Prepared::run_into`.
-    pub fn run_into(
-        world: &World,
+    /// `B[i] = A[i - 1] + C[i + 1] for i in 1..6`.
+    fn inner_4(
+        &mut self,
         a: &DistArray<i64>,
         c: &DistArray<i64>,
         b: &mut DistArray<i64>,
     ) -> Result<()> {
-        Prepared::new(world)?.run_into(a, c, b)
+        let mut run = self.engine.run(3, &[a, c], b)?;
+        let [x] = run.coordinates();
+        let [a_tile, c_tile] = [0, 1].map(TileId);
+        run.transfer(a_tile, &[])?;
+        run.transfer(c_tile, &[])?;
+        run.compute(
+            &[],
+            &[count((3 * x + 2).min(5) - (3 * x - 1).max(0))],
+            |leaf| {
+                nest(
+                    &leaf.counts(),
+                    leaf.write(&[(3 * x - 1).max(0) + 1], &[&[1]]),
+                    ReduceOp::Sum,
+                    &[
+                        leaf.read(a_tile, &[(3 * x - 1).max(0)], &[&[1]]),
+                        leaf.read(c_tile, &[(3 * x - 1).max(0) + 2], &[&[1]]),
+                    ],
+                    &pointwise(|[v0, v1]: [i64; 2]| Element::add(v0, v1)),
+                );
+            },
+        )?;
+        run.finish()
     }
-    /// What runs of `B[i] = A[i - 1] + C[i + 1] for i in 1..6` need, made once.
-    pub struct Prepared<'world> {
-        grid: Grid<'world>,
-        a_tile: Tile<i64>,
-        c_tile: Tile<i64>,
-        known_inputs: InputTable,
-    }
-    impl<'world> Prepared<'world> {
-        /// Makes what runs need; all ranks must call it.
-        ///
-        /// # Errors
-        /// If the world has not as many ranks as the mesh, or there is too little memory.
-        pub fn new(world: &'world World) -> Result<Self> {
-            let grid = Grid::new(world, &mesh())?;
-            let a_tile = Tile::new("A", 3)?.fixed();
-            let c_tile = Tile::new("C", 3)?.fixed();
-            let known_inputs = InputTable::default();
-            Ok(Self {
-                grid,
-                a_tile,
-                c_tile,
-                known_inputs,
-            })
-        }
-        /// Runs the program on all ranks, which each return their shard of the output.
-        ///
-        /// # Errors
-        /// If the inputs are not sharded as the program expects them, or communication fails.
-        pub fn run(
-            &mut self,
-            a: &DistArray<i64>,
-            c: &DistArray<i64>,
-        ) -> Result<DistArray<i64>> {
-            let mut b = DistArray::filled(
-                self.grid.world(),
-                &sharding_b(),
-                ReduceOp::Sum.identity(),
-            )?;
-            self.run_into(a, c, &mut b)?;
-            Ok(b)
-        }
-        /// As `run`, into an output that exists, of which the elements that the kernel writes are overwritten.
-        ///
-        /// # Errors
-        /// If the tensors are not sharded as the program expects them, or communication fails.
-        pub fn run_into(
-            &mut self,
-            a: &DistArray<i64>,
-            c: &DistArray<i64>,
-            b: &mut DistArray<i64>,
-        ) -> Result<()> {
-            let Self { grid, a_tile, c_tile, known_inputs } = self;
-            a.expect("A", &sharding_a())?;
-            c.expect("C", &sharding_c())?;
-            b.expect("B", &sharding_b())?;
-            let [x] = grid.coordinates();
-            // until the end, ranks of a node read each other's inputs where they are
-            let shared = SharedInputs::new(grid.world(), [a, c], known_inputs)?;
-            let [a, c] = shared.shards();
-            // step 2: shard(A, dim(0) @ x): A, exchange
-            let a_region = |at: &[i64]| {
-                let x = at[0];
-                Region::new(std::iter::once((3 * x - 1).max(0)..(3 * x + 2).min(5)))
-            };
-            a_tile
-                .exchange(
-                    grid,
-                    &Neighbours::in_box([Reach::Within { low: -1, high: 0 }]),
-                    a,
-                    a_region,
-                )?;
-            // step 4: shard(C, dim(0) @ x): C, exchange
-            let c_region = |at: &[i64]| {
-                let x = at[0];
-                Region::new(
-                    std::iter::once((3 * x - 1).max(0) + 2..(3 * x + 2).min(5) + 2),
-                )
-            };
-            c_tile
-                .exchange(
-                    grid,
-                    &Neighbours::in_box([Reach::Within { low: 0, high: 1 }]),
-                    c,
-                    c_region,
-                )?;
-            nest(
-                &[count((3 * x + 2).min(5) - (3 * x - 1).max(0))],
-                b.view_mut().overwritten().strided(&[(3 * x - 1).max(0) + 1], &[&[1]]),
-                ReduceOp::Sum,
-                &[
-                    a_tile.view(a).strided(&[(3 * x - 1).max(0)], &[&[1]]),
-                    c_tile.view(c).strided(&[(3 * x - 1).max(0) + 2], &[&[1]]),
-                ],
-                &pointwise(|[v0, v1]: [i64; 2]| Element::add(v0, v1)),
-            );
-            shared.release()
-        }
-    }
+}
+
+/// The arrays and transfers of `B[i] = A[i - 1] + C[i + 1] for i in 1..6`.
+fn inner_1_table() -> Kernel<'static> {
+    // step 2: shard(A, dim(0) @ x): A, exchange, at most 8 bytes per rank and step
+    let a_tile = Transfer::input("A", 0)
+        .region(|[x]: [i64; 1], _: [i64; 0]| Region::new(
+            std::iter::once((3 * x - 1).max(0)..(3 * x + 2).min(5)),
+        ))
+        .by([Leg::exchange([Reach::Within { low: -1, high: 0 }])])
+        .tile(3)
+        .fixed();
+    // step 4: shard(C, dim(0) @ x): C, exchange, at most 8 bytes per rank and step
+    let c_tile = Transfer::input("C", 1)
+        .region(|[x]: [i64; 1], _: [i64; 0]| Region::new(
+            std::iter::once((3 * x - 1).max(0) + 2..(3 * x + 2).min(5) + 2),
+        ))
+        .by([Leg::exchange([Reach::Within { low: 0, high: 1 }])])
+        .tile(3)
+        .fixed();
+    // step 3: shard(B, dim(0) @ x): B, local
+    let b_tile = Transfer::output("B");
+    Kernel::new(
+            "inner",
+            "B[i] = A[i - 1] + C[i + 1] for i in 1..6",
+            &mesh(),
+            Assign::Set,
+            [&sharding_a_5(), &sharding_c_3(), &sharding_b_7()],
+        )
+        .transfers([a_tile, c_tile, b_tile])
+        .writes(&[1], &[&[1]], &[5])
+        .overwrites()
+}
+
+/// The arrays and transfers of `t[] max= max(A[i], s[]) + 1`.
+fn up_2_table() -> Kernel<'static> {
+    // step 2: shard(A, dim(0) @ x): A, local
+    let a_tile = Transfer::input("A", 0);
+    // s, local
+    let s_tile = Transfer::input("s", 1);
+    // t, all_reduce(x), at most 16 bytes per rank and step
+    let t_tile = Transfer::output("t")
+        .region(|_: [i64; 1], _: [i64; 0]| Region::new([]))
+        .by([Leg::collective([0], Owners::All)])
+        .tile(1);
+    Kernel::new(
+            "up",
+            "t[] max= max(A[i], s[]) + 1",
+            &mesh(),
+            Assign::Max,
+            [&sharding_b_7(), &sharding_s_6(), &sharding_t_8()],
+        )
+        .transfers([a_tile, s_tile, t_tile])
+}
+
+/// The arrays and transfers of `B[i] += A[i] - s[] for i in 2..7`.
+fn tail_3_table() -> Kernel<'static> {
+    // step 2: shard(A, dim(0) @ x): A, local
+    let a_tile = Transfer::input("A", 0);
+    // s, local
+    let s_tile = Transfer::input("s", 1);
+    // step 3: shard(B, dim(0) @ x): B, local
+    let b_tile = Transfer::output("B");
+    Kernel::new(
+            "tail",
+            "B[i] += A[i] - s[] for i in 2..7",
+            &mesh(),
+            Assign::Add,
+            [&sharding_a_5(), &sharding_s_6(), &sharding_d_9()],
+        )
+        .transfers([a_tile, s_tile, b_tile])
+        .writes(&[2], &[&[1]], &[5])
+}
+
+/// The arrays and transfers of `B[i] = A[i - 1] + C[i + 1] for i in 1..6`.
+fn inner_4_table() -> Kernel<'static> {
+    // step 2: shard(A, dim(0) @ x): A, exchange, at most 8 bytes per rank and step
+    let a_tile = Transfer::input("A", 0)
+        .region(|[x]: [i64; 1], _: [i64; 0]| Region::new(
+            std::iter::once((3 * x - 1).max(0)..(3 * x + 2).min(5)),
+        ))
+        .by([Leg::exchange([Reach::Within { low: -1, high: 0 }])])
+        .tile(3)
+        .fixed();
+    // step 4: shard(C, dim(0) @ x): C, exchange, at most 8 bytes per rank and step
+    let c_tile = Transfer::input("C", 1)
+        .region(|[x]: [i64; 1], _: [i64; 0]| Region::new(
+            std::iter::once((3 * x - 1).max(0) + 2..(3 * x + 2).min(5) + 2),
+        ))
+        .by([Leg::exchange([Reach::Within { low: 0, high: 1 }])])
+        .tile(3)
+        .fixed();
+    // step 3: shard(B, dim(0) @ x): B, local
+    let b_tile = Transfer::output("B");
+    Kernel::new(
+            "inner",
+            "B[i] = A[i - 1] + C[i + 1] for i in 1..6",
+            &mesh(),
+            Assign::Set,
+            [&sharding_a_4(), &sharding_c_3(), &sharding_e_10()],
+        )
+        .transfers([a_tile, c_tile, b_tile])
+        .writes(&[1], &[&[1]], &[5])
+        .overwrites()
 }

@@ -7,12 +7,10 @@
 //  4  shard(C, i @ X @ Y)
 //  5  tensorize([ii, k, ji])
 
+use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer};
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-use polyshard::runtime::leaf::{Role, contract};
-use polyshard::runtime::{
-    DistArray, Grid, Group, InputTable, OutTile, ReduceOp, Region, Result, SharedInputs,
-    Tile, World, count,
-};
+use polyshard::runtime::leaf::{Assign, Role, contract};
+use polyshard::runtime::{DistArray, Leg, Owners, Region, Result, World, count};
 
 /// The mesh: X: 2, Y: 2.
 pub fn mesh() -> Mesh {
@@ -24,27 +22,20 @@ pub fn sharding_a() -> Sharding {
     Sharding::new(
             &mesh(),
             &[7, 9],
-            &[
-                Placement::block(0usize, AxisExpr::axis("X")),
-                Placement::block(1usize, AxisExpr::axis("Y")),
-            ],
+            &[Placement::block(0, "X"), Placement::block(1, "Y")],
         )
         .expect("the sharding was checked when this was generated")
 }
 
 /// Which rank owns which elements of `B`: [1 @ X].
 pub fn sharding_b() -> Sharding {
-    Sharding::new(&mesh(), &[9, 5], &[Placement::block(1usize, AxisExpr::axis("X"))])
+    Sharding::new(&mesh(), &[9, 5], &[Placement::block(1, "X")])
         .expect("the sharding was checked when this was generated")
 }
 
 /// Which rank owns which elements of `C`: [0 @ [X, Y]].
 pub fn sharding_c() -> Sharding {
-    Sharding::new(
-            &mesh(),
-            &[7, 5],
-            &[Placement::block(0usize, AxisExpr::list(&["X", "Y"]))],
-        )
+    Sharding::new(&mesh(), &[7, 5], &[Placement::block(0, AxisExpr::list(&["X", "Y"]))])
         .expect("the sharding was checked when this was generated")
 }
 
@@ -75,12 +66,7 @@ pub fn run_into(
 
 /// What runs of `C[i, k] = A[i, j] * B[j, k]` need, made once.
 pub struct Prepared<'world> {
-    grid: Grid<'world>,
-    along_x: std::rc::Rc<Group>,
-    along_y: std::rc::Rc<Group>,
-    b_tile: Tile<f64>,
-    c_tile: OutTile<f64>,
-    known_inputs: InputTable,
+    engine: Engine<'world, f64>,
 }
 
 impl<'world> Prepared<'world> {
@@ -89,19 +75,8 @@ impl<'world> Prepared<'world> {
     /// # Errors
     /// If the world has not as many ranks as the mesh, or there is too little memory.
     pub fn new(world: &'world World) -> Result<Self> {
-        let grid = Grid::new(world, &mesh())?;
-        let along_x = grid.group(&[0])?;
-        let along_y = grid.group(&[1])?;
-        let b_tile = Tile::new("B", 25)?;
-        let c_tile = OutTile::new("C", 20)?;
-        let known_inputs = InputTable::default();
         Ok(Self {
-            grid,
-            along_x,
-            along_y,
-            b_tile,
-            c_tile,
-            known_inputs,
+            engine: Engine::new(world, [kernel()])?,
         })
     }
     /// Runs the program on all ranks, which each return their shard of the output.
@@ -113,11 +88,7 @@ impl<'world> Prepared<'world> {
         a: &DistArray<f64>,
         b: &DistArray<f64>,
     ) -> Result<DistArray<f64>> {
-        let mut c = DistArray::filled(
-            self.grid.world(),
-            &sharding_c(),
-            ReduceOp::Sum.identity(),
-        )?;
+        let mut c = DistArray::filled(self.engine.world(), &sharding_c(), 0f64)?;
         self.run_into(a, b, &mut c)?;
         Ok(c)
     }
@@ -131,31 +102,61 @@ impl<'world> Prepared<'world> {
         b: &DistArray<f64>,
         c: &mut DistArray<f64>,
     ) -> Result<()> {
-        let Self { grid, along_x, along_y, b_tile, c_tile, known_inputs } = self;
         a.expect("A", &sharding_a())?;
         b.expect("B", &sharding_b())?;
         c.expect("C", &sharding_c())?;
-        c.block_mut().fill(0f64);
-        let [x, y] = grid.coordinates();
-        // until the end, ranks of a node read each other's inputs where they are
-        let shared = SharedInputs::new(grid.world(), [a, b], known_inputs)?;
-        let [a, b] = shared.shards();
-        // step 2: shard(A, i @ X, j @ Y): A, local
-        // step 3: shard(B, k @ X): B, all_gather(X)
-        let b_region = Region::new([5 * y..(5 * y + 5).min(9), 0..5]);
-        b_tile.all_gather(along_x, b, &b_region)?;
-        c_tile.reset(&Region::new([4 * x..(4 * x + 4).min(7), 0..5]), ReduceOp::Sum);
+        let mut run = self.engine.run(0, &[a, b], c)?;
+        let [x, y] = run.coordinates();
+        let [a_tile, b_tile, c_tile] = [0, 1, 2].map(TileId);
+        run.transfer(b_tile, &[])?;
+        run.fill(c_tile, &[])?;
         // step 5: tensorize([ii, k, ji])
-        contract(
+        run.compute(
+            &[],
             &[count((4 * x + 4).min(7) - 4 * x), 5, count((5 * y + 5).min(9) - 5 * y)],
-            &[Role::M, Role::N, Role::K],
-            1f64,
-            a.view().strided(&[4 * x, 5 * y], &[&[1, 0, 0], &[0, 0, 1]]),
-            b_tile.view(b).strided(&[5 * y, 0], &[&[0, 0, 1], &[0, 1, 0]]),
-            c_tile.view_mut().strided(&[4 * x, 0], &[&[1, 0, 0], &[0, 1, 0]]),
-        );
-        // step 4: shard(C, i @ X @ Y): C, reduce_scatter(Y)
-        c_tile.reduce_scatter(along_y, c, ReduceOp::Sum)?;
-        shared.release()
+            |leaf| {
+                contract(
+                    &leaf.counts(),
+                    &[Role::M, Role::N, Role::K],
+                    1f64,
+                    leaf.read(a_tile, &[4 * x, 5 * y], &[&[1, 0, 0], &[0, 0, 1]]),
+                    leaf.read(b_tile, &[5 * y, 0], &[&[0, 0, 1], &[0, 1, 0]]),
+                    leaf.write(&[4 * x, 0], &[&[1, 0, 0], &[0, 1, 0]]),
+                );
+            },
+        )?;
+        run.transfer(c_tile, &[])?;
+        run.finish()
     }
+}
+
+/// The arrays and transfers of `C[i, k] = A[i, j] * B[j, k]`.
+fn kernel() -> Kernel<'static> {
+    // step 2: shard(A, i @ X, j @ Y): A, local
+    let a_tile = Transfer::input("A", 0);
+    // step 3: shard(B, k @ X): B, all_gather(X), at most 120 bytes per rank and step
+    let b_tile = Transfer::input("B", 1)
+        .region(|[_, y]: [i64; 2], _: [i64; 0]| Region::new([
+            5 * y..(5 * y + 5).min(9),
+            0..5,
+        ]))
+        .by([Leg::collective([0], Owners::Parts)])
+        .tile(25);
+    // step 4: shard(C, i @ X @ Y): C, reduce_scatter(Y), at most 80 bytes per rank and step
+    let c_tile = Transfer::output("C")
+        .region(|[x, _]: [i64; 2], _: [i64; 0]| Region::new([
+            4 * x..(4 * x + 4).min(7),
+            0..5,
+        ]))
+        .by([Leg::collective([1], Owners::Parts)])
+        .tile(20);
+    Kernel::new(
+            "multiply",
+            "C[i, k] = A[i, j] * B[j, k]",
+            &mesh(),
+            Assign::Set,
+            [&sharding_a(), &sharding_b(), &sharding_c()],
+        )
+        .transfers([a_tile, b_tile, c_tile])
+        .clears()
 }

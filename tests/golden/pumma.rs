@@ -12,12 +12,10 @@
 //  9  communicate(B, ko)
 // 10  tensorize([mi, ni, ki])
 
-use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-use polyshard::runtime::leaf::{Role, contract};
-use polyshard::runtime::{
-    DistArray, Grid, Group, InputTable, ReduceOp, Region, Result, SharedInputs, Tile,
-    World, count,
-};
+use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer, coordinates};
+use polyshard::runtime::layout::{Mesh, Placement, Sharding};
+use polyshard::runtime::leaf::{Assign, Role, contract};
+use polyshard::runtime::{DistArray, Leg, Owners, Region, Result, World, count};
 
 /// The mesh: x: 2, y: 2.
 pub fn mesh() -> Mesh {
@@ -29,10 +27,7 @@ pub fn sharding_a() -> Sharding {
     Sharding::new(
             &mesh(),
             &[13, 17],
-            &[
-                Placement::block(0usize, AxisExpr::axis("x")),
-                Placement::block(1usize, AxisExpr::axis("y")),
-            ],
+            &[Placement::block(0, "x"), Placement::block(1, "y")],
         )
         .expect("the sharding was checked when this was generated")
 }
@@ -42,10 +37,7 @@ pub fn sharding_b() -> Sharding {
     Sharding::new(
             &mesh(),
             &[17, 11],
-            &[
-                Placement::block(0usize, AxisExpr::axis("x")),
-                Placement::block(1usize, AxisExpr::axis("y")),
-            ],
+            &[Placement::block(0, "x"), Placement::block(1, "y")],
         )
         .expect("the sharding was checked when this was generated")
 }
@@ -55,10 +47,7 @@ pub fn sharding_c() -> Sharding {
     Sharding::new(
             &mesh(),
             &[13, 11],
-            &[
-                Placement::block(0usize, AxisExpr::axis("x")),
-                Placement::block(1usize, AxisExpr::axis("y")),
-            ],
+            &[Placement::block(0, "x"), Placement::block(1, "y")],
         )
         .expect("the sharding was checked when this was generated")
 }
@@ -90,12 +79,7 @@ pub fn run_into(
 
 /// What runs of `C[m, n] += A[m, k] * B[k, n]` need, made once.
 pub struct Prepared<'world> {
-    grid: Grid<'world>,
-    along_x: std::rc::Rc<Group>,
-    along_y: std::rc::Rc<Group>,
-    a_tile: Tile<f64>,
-    b_tile: Tile<f64>,
-    known_inputs: InputTable,
+    engine: Engine<'world, f64>,
 }
 
 impl<'world> Prepared<'world> {
@@ -104,19 +88,8 @@ impl<'world> Prepared<'world> {
     /// # Errors
     /// If the world has not as many ranks as the mesh, or there is too little memory.
     pub fn new(world: &'world World) -> Result<Self> {
-        let grid = Grid::new(world, &mesh())?;
-        let along_x = grid.group(&[0])?;
-        let along_y = grid.group(&[1])?;
-        let a_tile = Tile::relay("A", 63)?;
-        let b_tile = Tile::new("B", 54)?;
-        let known_inputs = InputTable::default();
         Ok(Self {
-            grid,
-            along_x,
-            along_y,
-            a_tile,
-            b_tile,
-            known_inputs,
+            engine: Engine::new(world, [kernel()])?,
         })
     }
     /// Runs the program on all ranks, which each return their shard of the output.
@@ -128,11 +101,7 @@ impl<'world> Prepared<'world> {
         a: &DistArray<f64>,
         b: &DistArray<f64>,
     ) -> Result<DistArray<f64>> {
-        let mut c = DistArray::filled(
-            self.grid.world(),
-            &sharding_c(),
-            ReduceOp::Sum.identity(),
-        )?;
+        let mut c = DistArray::filled(self.engine.world(), &sharding_c(), 0f64)?;
         self.run_into(a, b, &mut c)?;
         Ok(c)
     }
@@ -146,56 +115,84 @@ impl<'world> Prepared<'world> {
         b: &DistArray<f64>,
         c: &mut DistArray<f64>,
     ) -> Result<()> {
-        let Self { grid, along_x, along_y, a_tile, b_tile, known_inputs } = self;
         a.expect("A", &sharding_a())?;
         b.expect("B", &sharding_b())?;
         c.expect("C", &sharding_c())?;
-        let [x, y] = grid.coordinates();
-        // until the end, ranks of a node read each other's inputs where they are
-        let shared = SharedInputs::new(grid.world(), [a, b], known_inputs)?;
-        let [a, b] = shared.shards();
+        let mut run = self.engine.run(0, &[a, b], c)?;
+        let [x, y] = run.coordinates();
+        let [a_tile, b_tile] = [0, 1].map(TileId);
         // step 2: divide(k, ko, ki, 2); step 4: rotate(ko, [no])
         for ko in 0..2i64 {
-            // step 8: communicate(A, ko): A, shift(y, 1)
-            if ko == 0 {
-                a_tile
-                    .hold(
-                        &Region::new([
-                            7 * x..(7 * x + 7).min(13),
-                            9 * y..(9 * y + 9).min(17),
-                        ]),
-                    );
-            } else {
-                let a_region = Region::new([
-                    7 * x..(7 * x + 7).min(13),
-                    9 * ((y + ko) % 2)..(9 * ((y + ko) % 2) + 9).min(17),
-                ]);
-                a_tile.shift(along_y, 1, a, &a_region)?;
-            }
-            // step 9: communicate(B, ko): B, broadcast(x)
-            let b_region = Region::new([
-                9 * ((y + ko) % 2)..(9 * ((y + ko) % 2) + 9).min(17),
-                6 * y..(6 * y + 6).min(11),
-            ]);
-            b_tile.broadcast(along_x, &[(y + ko) % 2], b, &b_region)?;
+            run.transfer(a_tile, &[ko])?;
+            run.transfer(b_tile, &[ko])?;
             // step 10: tensorize([mi, ni, ki])
-            contract(
+            run.compute(
+                &[ko],
                 &[
                     count((7 * x + 7).min(13) - 7 * x),
                     count((6 * y + 6).min(11) - 6 * y),
                     count((9 * ((y + ko) % 2) + 9).min(17) - 9 * ((y + ko) % 2)),
                 ],
-                &[Role::M, Role::N, Role::K],
-                1f64,
-                a_tile
-                    .view(a)
-                    .strided(&[7 * x, 9 * ((y + ko) % 2)], &[&[1, 0, 0], &[0, 0, 1]]),
-                b_tile
-                    .view(b)
-                    .strided(&[9 * ((y + ko) % 2), 6 * y], &[&[0, 0, 1], &[0, 1, 0]]),
-                c.view_mut().strided(&[7 * x, 6 * y], &[&[1, 0, 0], &[0, 1, 0]]),
-            );
+                |leaf| {
+                    contract(
+                        &leaf.counts(),
+                        &[Role::M, Role::N, Role::K],
+                        1f64,
+                        leaf
+                            .read(
+                                a_tile,
+                                &[7 * x, 9 * ((y + ko) % 2)],
+                                &[&[1, 0, 0], &[0, 0, 1]],
+                            ),
+                        leaf
+                            .read(
+                                b_tile,
+                                &[9 * ((y + ko) % 2), 6 * y],
+                                &[&[0, 0, 1], &[0, 1, 0]],
+                            ),
+                        leaf.write(&[7 * x, 6 * y], &[&[1, 0, 0], &[0, 1, 0]]),
+                    );
+                },
+            )?;
         }
-        shared.release()
+        run.finish()
     }
+}
+
+/// The arrays and transfers of `C[m, n] += A[m, k] * B[k, n]`.
+fn kernel() -> Kernel<'static> {
+    // step 8: communicate(A, ko): A, shift(y, 1), at most 504 bytes per rank and step
+    let a_tile = Transfer::input("A", 0)
+        .region(|[x, y]: [i64; 2], [ko]: [i64; 1]| Region::new([
+            7 * x..(7 * x + 7).min(13),
+            9 * ((y + ko) % 2)..(9 * ((y + ko) % 2) + 9).min(17),
+        ]))
+        .by([Leg::InPlace, Leg::shift(1, 1, 0)])
+        .relay(63);
+    // step 9: communicate(B, ko): B, broadcast(x), at most 432 bytes per rank and step
+    let b_tile = Transfer::input("B", 1)
+        .region(|[_, y]: [i64; 2], [ko]: [i64; 1]| Region::new([
+            9 * ((y + ko) % 2)..(9 * ((y + ko) % 2) + 9).min(17),
+            6 * y..(6 * y + 6).min(11),
+        ]))
+        .by([
+            Leg::collective(
+                [0],
+                Owners::One(
+                    coordinates(|[_, y]: [i64; 2], [ko]: [i64; 1]| [(y + ko) % 2]),
+                ),
+            ),
+        ])
+        .tile(54);
+    // step 7: shard(C, m @ x, n @ y): C, local
+    let c_tile = Transfer::output("C");
+    Kernel::new(
+            "matmul",
+            "C[m, n] += A[m, k] * B[k, n]",
+            &mesh(),
+            Assign::Add,
+            [&sharding_a(), &sharding_b(), &sharding_c()],
+        )
+        .loops([2])
+        .transfers([a_tile, b_tile, c_tile])
 }

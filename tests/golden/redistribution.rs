@@ -19,7 +19,7 @@ pub fn sharding_a_0() -> Sharding {
     Sharding::new(
             &Mesh::new([("x", 2), ("y/3", 2), ("y%3", 3)]),
             &[24, 10],
-            &[Placement::block(0usize, AxisExpr::list(&["y%3", "x"]))],
+            &[Placement::block(0, AxisExpr::list(&["y%3", "x"]))],
         )
         .expect("the sharding was checked when this was generated")
 }
@@ -29,10 +29,7 @@ pub fn sharding_a_1() -> Sharding {
     Sharding::new(
             &mesh(),
             &[24, 10],
-            &[
-                Placement::block(0usize, AxisExpr::axis("y")),
-                Placement::block(1usize, AxisExpr::axis("x")),
-            ],
+            &[Placement::block(0, "y"), Placement::block(1, "x")],
         )
         .expect("the sharding was checked when this was generated")
 }
@@ -42,10 +39,7 @@ pub fn sharding_a_2() -> Sharding {
     Sharding::new(
             &Mesh::new([("x", 2), ("y/3", 2), ("y%3", 3)]),
             &[24, 10],
-            &[
-                Placement::block(0usize, AxisExpr::axis("y/3")),
-                Placement::block(1usize, AxisExpr::axis("x")),
-            ],
+            &[Placement::block(0, "y/3"), Placement::block(1, "x")],
         )
         .expect("the sharding was checked when this was generated")
 }
@@ -82,8 +76,8 @@ impl<'world> Prepared<'world> {
                             &Mesh::new([("x", 2), ("y/3", 2), ("y%3", 3)]),
                             &[24, 10],
                             &[
-                                Placement::block(0usize, AxisExpr::list(&["y%3", "x"])),
-                                Placement::block(1usize, AxisExpr::axis("y/3")),
+                                Placement::block(0, AxisExpr::list(&["y%3", "x"])),
+                                Placement::block(1, "y/3"),
                             ],
                         )
                         .expect("the sharding was checked when this was generated"),
@@ -96,7 +90,7 @@ impl<'world> Prepared<'world> {
                 &sharding_a_1(),
                 None,
                 &sharding_a_2(),
-                &Way::new([Leg::collective(vec![2], Owners::Parts)]),
+                &Way::new([Leg::collective([2], Owners::Parts)]),
             )?,
         })
     }

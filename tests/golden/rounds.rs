@@ -16,9 +16,12 @@
 //     output        A'[7, 7]: [1 @ x]
 
 use std::borrow::Cow;
-use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Reach, Sharding};
+use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer};
+use polyshard::runtime::layout::{Mesh, Placement, Reach, Sharding};
+use polyshard::runtime::leaf::{Assign, Role, contract, nest, pointwise};
 use polyshard::runtime::{
-    DistArray, Leg, Owners, Redistribution, ReduceOp, Result, Room, Way, World,
+    DistArray, Element, Leg, Owners, Redistribution, ReduceOp, Region, Result, Room, Way,
+    World, count,
 };
 
 /// The mesh: x: 3.
@@ -28,43 +31,43 @@ pub fn mesh() -> Mesh {
 
 /// Which rank owns which elements of `A`: [1 @ x].
 pub fn sharding_a_0() -> Sharding {
-    Sharding::new(&mesh(), &[7, 7], &[Placement::block(1usize, AxisExpr::axis("x"))])
+    Sharding::new(&mesh(), &[7, 7], &[Placement::block(1, "x")])
         .expect("the sharding was checked when this was generated")
 }
 
 /// Which rank owns which elements of `V`: [0 @ x].
 pub fn sharding_v_1() -> Sharding {
-    Sharding::new(&mesh(), &[7, 7], &[Placement::block(0usize, AxisExpr::axis("x"))])
+    Sharding::new(&mesh(), &[7, 7], &[Placement::block(0, "x")])
         .expect("the sharding was checked when this was generated")
 }
 
 /// Which rank owns which elements of `V'`: [0 @ x].
 pub fn sharding_v_2() -> Sharding {
-    Sharding::new(&mesh(), &[7, 7], &[Placement::block(0usize, AxisExpr::axis("x"))])
+    Sharding::new(&mesh(), &[7, 7], &[Placement::block(0, "x")])
         .expect("the sharding was checked when this was generated")
 }
 
 /// Which rank owns which elements of `A'`: [1 @ x].
 pub fn sharding_a_3() -> Sharding {
-    Sharding::new(&mesh(), &[7, 7], &[Placement::block(1usize, AxisExpr::axis("x"))])
+    Sharding::new(&mesh(), &[7, 7], &[Placement::block(1, "x")])
         .expect("the sharding was checked when this was generated")
 }
 
 /// Which rank owns which elements of `A''`: [0 @ x].
 pub fn sharding_a_4() -> Sharding {
-    Sharding::new(&mesh(), &[7, 7], &[Placement::block(0usize, AxisExpr::axis("x"))])
+    Sharding::new(&mesh(), &[7, 7], &[Placement::block(0, "x")])
         .expect("the sharding was checked when this was generated")
 }
 
 /// Which rank owns which elements of `A'''`: [0 @ x].
 pub fn sharding_a_5() -> Sharding {
-    Sharding::new(&mesh(), &[7, 7], &[Placement::block(0usize, AxisExpr::axis("x"))])
+    Sharding::new(&mesh(), &[7, 7], &[Placement::block(0, "x")])
         .expect("the sharding was checked when this was generated")
 }
 
 /// Which rank owns which elements of `Y`: [0 @ x].
 pub fn sharding_y_6() -> Sharding {
-    Sharding::new(&mesh(), &[7, 7], &[Placement::block(0usize, AxisExpr::axis("x"))])
+    Sharding::new(&mesh(), &[7, 7], &[Placement::block(0, "x")])
         .expect("the sharding was checked when this was generated")
 }
 
@@ -75,7 +78,7 @@ pub fn sharding_a_7() -> Sharding {
 
 /// Which rank owns which elements of `Z`: [1 @ x].
 pub fn sharding_z_8() -> Sharding {
-    Sharding::new(&mesh(), &[7, 7], &[Placement::block(1usize, AxisExpr::axis("x"))])
+    Sharding::new(&mesh(), &[7, 7], &[Placement::block(1, "x")])
         .expect("the sharding was checked when this was generated")
 }
 
@@ -99,11 +102,9 @@ pub fn run(
 /// What runs of the program need, made once.
 pub struct Prepared<'world> {
     world: &'world World,
+    engine: Engine<'world, i64>,
     step_1: Redistribution,
-    step_2: rows_1::Prepared<'world>,
-    step_3: Redistribution,
-    step_4: columns_2::Prepared<'world>,
-    step_5: largest_3::Prepared<'world>,
+    step_2: Redistribution,
     room_0: Room<i64>,
     room_1: Room<i64>,
     room_2: Room<i64>,
@@ -118,6 +119,10 @@ impl<'world> Prepared<'world> {
     pub fn new(world: &'world World) -> Result<Self> {
         Ok(Self {
             world,
+            engine: Engine::new(
+                world,
+                [rows_1_table(), columns_2_table(), largest_3_table()],
+            )?,
             step_1: Redistribution::by(
                 world,
                 &sharding_a_3(),
@@ -125,16 +130,13 @@ impl<'world> Prepared<'world> {
                 &sharding_a_4(),
                 &Way::new([Leg::exchange([Reach::All])]),
             )?,
-            step_2: rows_1::Prepared::new(world)?,
-            step_3: Redistribution::by(
+            step_2: Redistribution::by(
                 world,
                 &sharding_a_5(),
                 None,
                 &sharding_a_7(),
-                &Way::new([Leg::collective(vec![0], Owners::Parts)]),
+                &Way::new([Leg::collective([0], Owners::Parts)]),
             )?,
-            step_4: columns_2::Prepared::new(world)?,
-            step_5: largest_3::Prepared::new(world)?,
             room_0: Room::new(3usize),
             room_1: Room::new(2usize),
             room_2: Room::new(1usize),
@@ -158,11 +160,10 @@ impl<'world> Prepared<'world> {
             self.step_1.run_into(self.world, &a_3, &mut a_4)?;
             let mut a_5: Cow<'_, DistArray<i64>> = Cow::Borrowed(&a_4);
             for round in 0..2u64 {
-                self.step_2.set_first(round == 0);
                 let mut y_6 = self
                     .room_0
                     .array(self.world, &sharding_y_6(), Some(ReduceOp::Sum.identity()))?;
-                self.step_2.run_into(&a_5, &v_2, &mut y_6)?;
+                self.rows_1(&a_5, &v_2, &mut y_6, round == 0)?;
                 let next_0 = Cow::Owned(y_6);
                 if let Cow::Owned(before) = std::mem::replace(&mut a_5, next_0) {
                     self.room_0.give_back(before);
@@ -171,14 +172,14 @@ impl<'world> Prepared<'world> {
             let a_5 = a_5.into_owned();
             self.room_2.give_back(a_4);
             let mut a_7 = self.room_2.array(self.world, &sharding_a_7(), None)?;
-            self.step_3.run_into(self.world, &a_5, &mut a_7)?;
+            self.step_2.run_into(self.world, &a_5, &mut a_7)?;
             let mut z_8 = self.room_1.array(self.world, &sharding_z_8(), None)?;
-            self.step_4.run_into(&a_7, &v_2, &mut z_8)?;
+            self.columns_2(&a_7, &v_2, &mut z_8)?;
             self.room_2.give_back(a_7);
             let mut s_9 = self
                 .room_2
                 .array(self.world, &sharding_s_9(), Some(ReduceOp::Max.identity()))?;
-            self.step_5.run_into(&z_8, &mut s_9)?;
+            self.largest_3(&z_8, &mut s_9)?;
             let is_last = s_9.is_below(-1000000000000000f64);
             let next_0 = Cow::Owned(a_5);
             let next_1 = Cow::Owned(z_8);
@@ -198,345 +199,144 @@ impl<'world> Prepared<'world> {
         drop(v_2);
         Ok(a_3)
     }
-}
-
-/// `Y[m, n] += A[m, k] * V[k, n]`.
-pub mod rows_1 {
-    use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-    use polyshard::runtime::leaf::{Role, contract};
-    use polyshard::runtime::{
-        DistArray, Grid, Group, InputTable, ReduceOp, Region, Result, SharedInputs, Tile,
-        World, count,
-    };
-    /// The mesh: x: 3.
-    pub fn mesh() -> Mesh {
-        Mesh::new([("x", 3)])
-    }
-    /// Which rank owns which elements of `A`: [0 @ x].
-    pub fn sharding_a() -> Sharding {
-        Sharding::new(&mesh(), &[7, 7], &[Placement::block(0usize, AxisExpr::axis("x"))])
-            .expect("the sharding was checked when this was generated")
-    }
-    /// Which rank owns which elements of `V`: [0 @ x].
-    pub fn sharding_v() -> Sharding {
-        Sharding::new(&mesh(), &[7, 7], &[Placement::block(0usize, AxisExpr::axis("x"))])
-            .expect("the sharding was checked when this was generated")
-    }
-    /// Which rank owns which elements of `Y`: [0 @ x].
-    pub fn sharding_y() -> Sharding {
-        Sharding::new(&mesh(), &[7, 7], &[Placement::block(0usize, AxisExpr::axis("x"))])
-            .expect("the sharding was checked when this was generated")
-    }
-    /// Runs `Y[m, n] += A[m, k] * V[k, n]` on all ranks, which each return their shard of the output.
-    ///
-    /// # Errors
-    /// As `Prepared::new` and `Prepared::run`.
-    pub fn run(
-        world: &World,
-        a: &DistArray<i64>,
-        v: &DistArray<i64>,
-    ) -> Result<DistArray<i64>> {
-        Prepared::new(world)?.run(a, v)
-    }
-    /// As `run`, but goes on from what the output holds.
-    ///
-    /// # Errors
-    /// As `Prepared::new` and `Prepared::run_into`.
-    pub fn run_into(
-        world: &World,
+    /// `Y[m, n] += A[m, k] * V[k, n]`.
+    fn rows_1(
+        &mut self,
         a: &DistArray<i64>,
         v: &DistArray<i64>,
         y: &mut DistArray<i64>,
-    ) -> Result<()> {
-        Prepared::new(world)?.run_into(a, v, y)
-    }
-    /// What runs of `Y[m, n] += A[m, k] * V[k, n]` need, made once.
-    pub struct Prepared<'world> {
-        grid: Grid<'world>,
-        along_x: std::rc::Rc<Group>,
-        v_tile: Tile<i64>,
-        known_inputs: InputTable,
         is_first: bool,
-    }
-    impl<'world> Prepared<'world> {
-        /// Makes what runs need; all ranks must call it.
-        ///
-        /// # Errors
-        /// If the world has not as many ranks as the mesh, or there is too little memory.
-        pub fn new(world: &'world World) -> Result<Self> {
-            let grid = Grid::new(world, &mesh())?;
-            let along_x = grid.group(&[0])?;
-            let v_tile = Tile::new("V", 49)?;
-            let known_inputs = InputTable::default();
-            let is_first = true;
-            Ok(Self {
-                grid,
-                along_x,
-                v_tile,
-                known_inputs,
-                is_first,
-            })
+    ) -> Result<()> {
+        let mut run = self.engine.run(0, &[a, v], y)?;
+        let [x] = run.coordinates();
+        let [a_tile, v_tile] = [0, 1].map(TileId);
+        if is_first {
+            run.transfer(v_tile, &[])?;
         }
-        /// Runs the program on all ranks, which each return their shard of the output.
-        ///
-        /// # Errors
-        /// If the inputs are not sharded as the program expects them, or communication fails.
-        pub fn run(
-            &mut self,
-            a: &DistArray<i64>,
-            v: &DistArray<i64>,
-        ) -> Result<DistArray<i64>> {
-            let mut y = DistArray::filled(
-                self.grid.world(),
-                &sharding_y(),
-                ReduceOp::Sum.identity(),
-            )?;
-            self.run_into(a, v, &mut y)?;
-            Ok(y)
-        }
-        /// As `run`, but goes on from what the output holds.
-        ///
-        /// # Errors
-        /// If the tensors are not sharded as the program expects them, or communication fails.
-        pub fn run_into(
-            &mut self,
-            a: &DistArray<i64>,
-            v: &DistArray<i64>,
-            y: &mut DistArray<i64>,
-        ) -> Result<()> {
-            let Self { grid, along_x, v_tile, known_inputs, is_first } = self;
-            a.expect("A", &sharding_a())?;
-            v.expect("V", &sharding_v())?;
-            y.expect("Y", &sharding_y())?;
-            let [x] = grid.coordinates();
-            // until the end, ranks of a node read each other's inputs where they are
-            let shared = SharedInputs::new(grid.world(), [a, v], known_inputs)?;
-            let [a, v] = shared.shards();
-            // step 2: shard(A, m @ x): A, local
-            // step 3: shard(V, k @ x): V, all_gather(x)
-            if *is_first {
-                let v_region = Region::new([0..7, 0..7]);
-                v_tile.all_gather(along_x, v, &v_region)?;
-            }
-            // step 5: tensorize([mi, n, k])
-            contract(
-                &[count((3 * x + 3).min(7) - 3 * x), 7, 7],
-                &[Role::M, Role::N, Role::K],
-                1i64,
-                a.view().strided(&[3 * x, 0], &[&[1, 0, 0], &[0, 0, 1]]),
-                v_tile.view(v).strided(&[0, 0], &[&[0, 0, 1], &[0, 1, 0]]),
-                y.view_mut().strided(&[3 * x, 0], &[&[1, 0, 0], &[0, 1, 0]]),
-            );
-            shared.release()
-        }
-        /// Says whether the runs that follow are of the first of several rounds, which brings what no round writes.
-        pub fn set_first(&mut self, is_first: bool) {
-            self.is_first = is_first;
-        }
+        // step 5: tensorize([mi, n, k])
+        run.compute(
+            &[],
+            &[count((3 * x + 3).min(7) - 3 * x), 7, 7],
+            |leaf| {
+                contract(
+                    &leaf.counts(),
+                    &[Role::M, Role::N, Role::K],
+                    1i64,
+                    leaf.read(a_tile, &[3 * x, 0], &[&[1, 0, 0], &[0, 0, 1]]),
+                    leaf.read(v_tile, &[0, 0], &[&[0, 0, 1], &[0, 1, 0]]),
+                    leaf.write(&[3 * x, 0], &[&[1, 0, 0], &[0, 1, 0]]),
+                );
+            },
+        )?;
+        run.finish()
     }
-}
-
-/// `Y[m, n] = A[m, n] - V[n, m]`.
-pub mod columns_2 {
-    use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-    use polyshard::runtime::leaf::{nest, pointwise};
-    use polyshard::runtime::{DistArray, Element, Grid, ReduceOp, Result, World, count};
-    /// The mesh: x: 3.
-    pub fn mesh() -> Mesh {
-        Mesh::new([("x", 3)])
-    }
-    /// Which rank owns which elements of `A`: replicated.
-    pub fn sharding_a() -> Sharding {
-        Sharding::replicated(&mesh(), &[7, 7])
-    }
-    /// Which rank owns which elements of `V`: [0 @ x].
-    pub fn sharding_v() -> Sharding {
-        Sharding::new(&mesh(), &[7, 7], &[Placement::block(0usize, AxisExpr::axis("x"))])
-            .expect("the sharding was checked when this was generated")
-    }
-    /// Which rank owns which elements of `Y`: [1 @ x].
-    pub fn sharding_y() -> Sharding {
-        Sharding::new(&mesh(), &[7, 7], &[Placement::block(1usize, AxisExpr::axis("x"))])
-            .expect("the sharding was checked when this was generated")
-    }
-    /// Runs `Y[m, n] = A[m, n] - V[n, m]` on all ranks, which each return their shard of the output.
-    ///
-    /// # Errors
-    /// As `Prepared::new` and `Prepared::run`.
-    pub fn run(
-        world: &World,
-        a: &DistArray<i64>,
-        v: &DistArray<i64>,
-    ) -> Result<DistArray<i64>> {
-        Prepared::new(world)?.run(a, v)
-    }
-    /// As `run`, into an output that exists, whose elements are overwritten.
-    ///
-    /// # Errors
-    /// As `Prepared::new` and `Prepared::run_into`.
-    pub fn run_into(
-        world: &World,
+    /// `Y[m, n] = A[m, n] - V[n, m]`.
+    fn columns_2(
+        &mut self,
         a: &DistArray<i64>,
         v: &DistArray<i64>,
         y: &mut DistArray<i64>,
     ) -> Result<()> {
-        Prepared::new(world)?.run_into(a, v, y)
+        let mut run = self.engine.run(1, &[a, v], y)?;
+        let [x] = run.coordinates();
+        let [a_tile, v_tile] = [0, 1].map(TileId);
+        run.compute(
+            &[],
+            &[7, count((3 * x + 3).min(7) - 3 * x)],
+            |leaf| {
+                nest(
+                    &leaf.counts(),
+                    leaf.write(&[0, 3 * x], &[&[1, 0], &[0, 1]]),
+                    ReduceOp::Sum,
+                    &[
+                        leaf.read(a_tile, &[0, 3 * x], &[&[1, 0], &[0, 1]]),
+                        leaf.read(v_tile, &[3 * x, 0], &[&[0, 1], &[1, 0]]),
+                    ],
+                    &pointwise(|[v0, v1]: [i64; 2]| Element::subtract(v0, v1)),
+                );
+            },
+        )?;
+        run.finish()
     }
-    /// What runs of `Y[m, n] = A[m, n] - V[n, m]` need, made once.
-    pub struct Prepared<'world> {
-        grid: Grid<'world>,
-    }
-    impl<'world> Prepared<'world> {
-        /// Makes what runs need; all ranks must call it.
-        ///
-        /// # Errors
-        /// If the world has not as many ranks as the mesh, or there is too little memory.
-        pub fn new(world: &'world World) -> Result<Self> {
-            let grid = Grid::new(world, &mesh())?;
-            Ok(Self { grid })
-        }
-        /// Runs the program on all ranks, which each return their shard of the output.
-        ///
-        /// # Errors
-        /// If the inputs are not sharded as the program expects them, or communication fails.
-        pub fn run(
-            &mut self,
-            a: &DistArray<i64>,
-            v: &DistArray<i64>,
-        ) -> Result<DistArray<i64>> {
-            let mut y = DistArray::filled(
-                self.grid.world(),
-                &sharding_y(),
-                ReduceOp::Sum.identity(),
-            )?;
-            self.run_into(a, v, &mut y)?;
-            Ok(y)
-        }
-        /// As `run`, into an output that exists, whose elements are overwritten.
-        ///
-        /// # Errors
-        /// If the tensors are not sharded as the program expects them, or communication fails.
-        pub fn run_into(
-            &mut self,
-            a: &DistArray<i64>,
-            v: &DistArray<i64>,
-            y: &mut DistArray<i64>,
-        ) -> Result<()> {
-            let Self { grid } = self;
-            a.expect("A", &sharding_a())?;
-            v.expect("V", &sharding_v())?;
-            y.expect("Y", &sharding_y())?;
-            let [x] = grid.coordinates();
-            // A, local
-            // step 2: shard(V, dim(0) @ x): V, local
-            nest(
-                &[7, count((3 * x + 3).min(7) - 3 * x)],
-                y.view_mut().overwritten().strided(&[0, 3 * x], &[&[1, 0], &[0, 1]]),
-                ReduceOp::Sum,
-                &[
-                    a.view().strided(&[0, 3 * x], &[&[1, 0], &[0, 1]]),
-                    v.view().strided(&[3 * x, 0], &[&[0, 1], &[1, 0]]),
-                ],
-                &pointwise(|[v0, v1]: [i64; 2]| Element::subtract(v0, v1)),
-            );
-            Ok(())
-        }
+    /// `s[] max= Z[m, n]`.
+    fn largest_3(&mut self, z: &DistArray<i64>, s: &mut DistArray<i64>) -> Result<()> {
+        let mut run = self.engine.run(2, &[z], s)?;
+        let [x] = run.coordinates();
+        let [z_tile, s_tile] = [0, 1].map(TileId);
+        run.fill(s_tile, &[])?;
+        run.compute(
+            &[],
+            &[7, count((3 * x + 3).min(7) - 3 * x)],
+            |leaf| {
+                nest(
+                    &leaf.counts(),
+                    leaf.write(&[], &[]),
+                    ReduceOp::Max,
+                    &[leaf.read(z_tile, &[0, 3 * x], &[&[1, 0], &[0, 1]])],
+                    &pointwise(|[v0]: [i64; 1]| v0),
+                );
+            },
+        )?;
+        run.transfer(s_tile, &[])?;
+        run.finish()
     }
 }
 
-/// `s[] max= Z[m, n]`.
-pub mod largest_3 {
-    use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-    use polyshard::runtime::leaf::{nest, pointwise};
-    use polyshard::runtime::{
-        DistArray, Grid, Group, OutTile, ReduceOp, Region, Result, World, count,
-    };
-    /// The mesh: x: 3.
-    pub fn mesh() -> Mesh {
-        Mesh::new([("x", 3)])
-    }
-    /// Which rank owns which elements of `Z`: [1 @ x].
-    pub fn sharding_z() -> Sharding {
-        Sharding::new(&mesh(), &[7, 7], &[Placement::block(1usize, AxisExpr::axis("x"))])
-            .expect("the sharding was checked when this was generated")
-    }
-    /// Which rank owns which elements of `s`: replicated.
-    pub fn sharding_s() -> Sharding {
-        Sharding::replicated(&mesh(), &[])
-    }
-    /// Runs `s[] max= Z[m, n]` on all ranks, which each return their shard of the output.
-    ///
-    /// # Errors
-    /// As `Prepared::new` and `Prepared::run`.
-    pub fn run(world: &World, z: &DistArray<i64>) -> Result<DistArray<i64>> {
-        Prepared::new(world)?.run(z)
-    }
-    /// As `run`, but goes on from what the output holds.
-    ///
-    /// # Errors
-    /// As `Prepared::new` and `Prepared::run_into`.
-    pub fn run_into(
-        world: &World,
-        z: &DistArray<i64>,
-        s: &mut DistArray<i64>,
-    ) -> Result<()> {
-        Prepared::new(world)?.run_into(z, s)
-    }
-    /// What runs of `s[] max= Z[m, n]` need, made once.
-    pub struct Prepared<'world> {
-        grid: Grid<'world>,
-        along_x: std::rc::Rc<Group>,
-        s_tile: OutTile<i64>,
-    }
-    impl<'world> Prepared<'world> {
-        /// Makes what runs need; all ranks must call it.
-        ///
-        /// # Errors
-        /// If the world has not as many ranks as the mesh, or there is too little memory.
-        pub fn new(world: &'world World) -> Result<Self> {
-            let grid = Grid::new(world, &mesh())?;
-            let along_x = grid.group(&[0])?;
-            let s_tile = OutTile::new("s", 1)?;
-            Ok(Self { grid, along_x, s_tile })
-        }
-        /// Runs the program on all ranks, which each return their shard of the output.
-        ///
-        /// # Errors
-        /// If the inputs are not sharded as the program expects them, or communication fails.
-        pub fn run(&mut self, z: &DistArray<i64>) -> Result<DistArray<i64>> {
-            let mut s = DistArray::filled(
-                self.grid.world(),
-                &sharding_s(),
-                ReduceOp::Max.identity(),
-            )?;
-            self.run_into(z, &mut s)?;
-            Ok(s)
-        }
-        /// As `run`, but goes on from what the output holds.
-        ///
-        /// # Errors
-        /// If the tensors are not sharded as the program expects them, or communication fails.
-        pub fn run_into(
-            &mut self,
-            z: &DistArray<i64>,
-            s: &mut DistArray<i64>,
-        ) -> Result<()> {
-            let Self { grid, along_x, s_tile } = self;
-            z.expect("Z", &sharding_z())?;
-            s.expect("s", &sharding_s())?;
-            let [x] = grid.coordinates();
-            // step 2: shard(Z, n @ x): Z, local
-            s_tile.reset(&Region::new([]), ReduceOp::Max);
-            nest(
-                &[7, count((3 * x + 3).min(7) - 3 * x)],
-                s_tile.view_mut().strided(&[], &[]),
-                ReduceOp::Max,
-                &[z.view().strided(&[0, 3 * x], &[&[1, 0], &[0, 1]])],
-                &pointwise(|[v0]: [i64; 1]| v0),
-            );
-            // s, all_reduce(x)
-            s_tile.all_reduce(along_x, s, ReduceOp::Max)?;
-            Ok(())
-        }
-    }
+/// The arrays and transfers of `Y[m, n] += A[m, k] * V[k, n]`.
+fn rows_1_table() -> Kernel<'static> {
+    // step 2: shard(A, m @ x): A, local
+    let a_tile = Transfer::input("A", 0);
+    // step 3: shard(V, k @ x): V, all_gather(x), at most 336 bytes per rank and step
+    let v_tile = Transfer::input("V", 1)
+        .region(|_: [i64; 1], _: [i64; 0]| Region::new([0..7, 0..7]))
+        .by([Leg::collective([0], Owners::Parts)])
+        .tile(49);
+    // step 4: shard(Y, m @ x): Y, local
+    let y_tile = Transfer::output("Y");
+    Kernel::new(
+            "rows",
+            "Y[m, n] += A[m, k] * V[k, n]",
+            &mesh(),
+            Assign::Add,
+            [&sharding_a_5(), &sharding_v_2(), &sharding_y_6()],
+        )
+        .transfers([a_tile, v_tile, y_tile])
+}
+
+/// The arrays and transfers of `Y[m, n] = A[m, n] - V[n, m]`.
+fn columns_2_table() -> Kernel<'static> {
+    // A, local
+    let a_tile = Transfer::input("A", 0);
+    // step 2: shard(V, dim(0) @ x): V, local
+    let v_tile = Transfer::input("V", 1);
+    // step 3: shard(Y, n @ x): Y, local
+    let y_tile = Transfer::output("Y");
+    Kernel::new(
+            "columns",
+            "Y[m, n] = A[m, n] - V[n, m]",
+            &mesh(),
+            Assign::Set,
+            [&sharding_a_7(), &sharding_v_2(), &sharding_z_8()],
+        )
+        .transfers([a_tile, v_tile, y_tile])
+        .overwrites()
+}
+
+/// The arrays and transfers of `s[] max= Z[m, n]`.
+fn largest_3_table() -> Kernel<'static> {
+    // step 2: shard(Z, n @ x): Z, local
+    let z_tile = Transfer::input("Z", 0);
+    // s, all_reduce(x), at most 16 bytes per rank and step
+    let s_tile = Transfer::output("s")
+        .region(|_: [i64; 1], _: [i64; 0]| Region::new([]))
+        .by([Leg::collective([0], Owners::All)])
+        .tile(1);
+    Kernel::new(
+            "largest",
+            "s[] max= Z[m, n]",
+            &mesh(),
+            Assign::Max,
+            [&sharding_z_8(), &sharding_s_9()],
+        )
+        .transfers([z_tile, s_tile])
 }

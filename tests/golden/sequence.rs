@@ -9,8 +9,10 @@
 //  3  run           Z = second(Y', scale_of), Z[m, n] += scale * Y[m, k] * scale_of[k, n]
 //     output        Z[5, 6]: [0 @ x]
 
-use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Reach, Sharding};
-use polyshard::runtime::{DistArray, Leg, Redistribution, Result, Way, World};
+use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer};
+use polyshard::runtime::layout::{Mesh, Placement, Reach, Sharding};
+use polyshard::runtime::leaf::{Assign, Role, contract};
+use polyshard::runtime::{DistArray, Leg, Redistribution, Result, Way, World, count};
 
 /// The mesh: x: 3.
 pub fn mesh() -> Mesh {
@@ -24,7 +26,7 @@ pub fn sharding_x_0() -> Sharding {
 
 /// Which rank owns which elements of `W`: [1 @ x].
 pub fn sharding_w_1() -> Sharding {
-    Sharding::new(&mesh(), &[4, 7], &[Placement::block(1usize, AxisExpr::axis("x"))])
+    Sharding::new(&mesh(), &[4, 7], &[Placement::block(1, "x")])
         .expect("the sharding was checked when this was generated")
 }
 
@@ -35,19 +37,19 @@ pub fn sharding_scale_of_2() -> Sharding {
 
 /// Which rank owns which elements of `Y`: [1 @ x].
 pub fn sharding_y_3() -> Sharding {
-    Sharding::new(&mesh(), &[5, 7], &[Placement::block(1usize, AxisExpr::axis("x"))])
+    Sharding::new(&mesh(), &[5, 7], &[Placement::block(1, "x")])
         .expect("the sharding was checked when this was generated")
 }
 
 /// Which rank owns which elements of `Y'`: [0 @ x].
 pub fn sharding_y_4() -> Sharding {
-    Sharding::new(&mesh(), &[5, 7], &[Placement::block(0usize, AxisExpr::axis("x"))])
+    Sharding::new(&mesh(), &[5, 7], &[Placement::block(0, "x")])
         .expect("the sharding was checked when this was generated")
 }
 
 /// Which rank owns which elements of `Z`: [0 @ x].
 pub fn sharding_z_5() -> Sharding {
-    Sharding::new(&mesh(), &[5, 6], &[Placement::block(0usize, AxisExpr::axis("x"))])
+    Sharding::new(&mesh(), &[5, 6], &[Placement::block(0, "x")])
         .expect("the sharding was checked when this was generated")
 }
 
@@ -68,9 +70,8 @@ pub fn run(
 /// What runs of the program need, made once.
 pub struct Prepared<'world> {
     world: &'world World,
-    step_1: first_1::Prepared<'world>,
-    step_2: Redistribution,
-    step_3: second_2::Prepared<'world>,
+    engine: Engine<'world, i64>,
+    step_1: Redistribution,
 }
 
 impl<'world> Prepared<'world> {
@@ -82,15 +83,14 @@ impl<'world> Prepared<'world> {
     pub fn new(world: &'world World) -> Result<Self> {
         Ok(Self {
             world,
-            step_1: first_1::Prepared::new(world)?,
-            step_2: Redistribution::by(
+            engine: Engine::new(world, [first_1_table(), second_2_table()])?,
+            step_1: Redistribution::by(
                 world,
                 &sharding_y_3(),
                 None,
                 &sharding_y_4(),
                 &Way::new([Leg::exchange([Reach::All])]),
             )?,
-            step_3: second_2::Prepared::new(world)?,
         })
     }
     /// Runs the program on all ranks, which each return their shards of what it computes.
@@ -107,229 +107,104 @@ impl<'world> Prepared<'world> {
         x_0.expect("X", &sharding_x_0())?;
         w_1.expect("W", &sharding_w_1())?;
         scale_of_2.expect("scale_of", &sharding_scale_of_2())?;
-        let y_3 = self.step_1.run(x_0, w_1)?;
-        let y_4 = self.step_2.run(self.world, &y_3)?;
+        let mut y_3 = DistArray::filled(self.world, &sharding_y_3(), 0i64)?;
+        self.first_1(x_0, w_1, &mut y_3)?;
+        let y_4 = self.step_1.run(self.world, &y_3)?;
         drop(y_3);
-        let z_5 = self.step_3.run(&y_4, scale_of_2, scale_of_2_)?;
+        let mut z_5 = DistArray::filled(self.world, &sharding_z_5(), 0i64)?;
+        self.second_2(&y_4, scale_of_2, &mut z_5, scale_of_2_)?;
         drop(y_4);
         Ok(z_5)
     }
-}
-
-/// `Y[m, n] += X[m, k] * W[k, n]`.
-pub mod first_1 {
-    use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-    use polyshard::runtime::leaf::{Role, contract};
-    use polyshard::runtime::{DistArray, Grid, ReduceOp, Result, World, count};
-    /// The mesh: x: 3.
-    pub fn mesh() -> Mesh {
-        Mesh::new([("x", 3)])
-    }
-    /// Which rank owns which elements of `X`: replicated.
-    pub fn sharding_x() -> Sharding {
-        Sharding::replicated(&mesh(), &[5, 4])
-    }
-    /// Which rank owns which elements of `W`: [1 @ x].
-    pub fn sharding_w() -> Sharding {
-        Sharding::new(&mesh(), &[4, 7], &[Placement::block(1usize, AxisExpr::axis("x"))])
-            .expect("the sharding was checked when this was generated")
-    }
-    /// Which rank owns which elements of `Y`: [1 @ x].
-    pub fn sharding_y() -> Sharding {
-        Sharding::new(&mesh(), &[5, 7], &[Placement::block(1usize, AxisExpr::axis("x"))])
-            .expect("the sharding was checked when this was generated")
-    }
-    /// Runs `Y[m, n] += X[m, k] * W[k, n]` on all ranks, which each return their shard of the output.
-    ///
-    /// # Errors
-    /// As `Prepared::new` and `Prepared::run`.
-    pub fn run(
-        world: &World,
-        x: &DistArray<i64>,
-        w: &DistArray<i64>,
-    ) -> Result<DistArray<i64>> {
-        Prepared::new(world)?.run(x, w)
-    }
-    /// As `run`, but goes on from what the output holds.
-    ///
-    /// # Errors
-    /// As `Prepared::new` and `Prepared::run_into`.
-    pub fn run_into(
-        world: &World,
+    /// `Y[m, n] += X[m, k] * W[k, n]`.
+    fn first_1(
+        &mut self,
         x: &DistArray<i64>,
         w: &DistArray<i64>,
         y: &mut DistArray<i64>,
     ) -> Result<()> {
-        Prepared::new(world)?.run_into(x, w, y)
+        let mut run = self.engine.run(0, &[x, w], y)?;
+        let [x_] = run.coordinates();
+        let [x_tile, w_tile] = [0, 1].map(TileId);
+        // step 4: tensorize([m, ni, k])
+        run.compute(
+            &[],
+            &[5, count((3 * x_ + 3).min(7) - 3 * x_), 4],
+            |leaf| {
+                contract(
+                    &leaf.counts(),
+                    &[Role::M, Role::N, Role::K],
+                    1i64,
+                    leaf.read(x_tile, &[0, 0], &[&[1, 0, 0], &[0, 0, 1]]),
+                    leaf.read(w_tile, &[0, 3 * x_], &[&[0, 0, 1], &[0, 1, 0]]),
+                    leaf.write(&[0, 3 * x_], &[&[1, 0, 0], &[0, 1, 0]]),
+                );
+            },
+        )?;
+        run.finish()
     }
-    /// What runs of `Y[m, n] += X[m, k] * W[k, n]` need, made once.
-    pub struct Prepared<'world> {
-        grid: Grid<'world>,
-    }
-    impl<'world> Prepared<'world> {
-        /// Makes what runs need; all ranks must call it.
-        ///
-        /// # Errors
-        /// If the world has not as many ranks as the mesh, or there is too little memory.
-        pub fn new(world: &'world World) -> Result<Self> {
-            let grid = Grid::new(world, &mesh())?;
-            Ok(Self { grid })
-        }
-        /// Runs the program on all ranks, which each return their shard of the output.
-        ///
-        /// # Errors
-        /// If the inputs are not sharded as the program expects them, or communication fails.
-        pub fn run(
-            &mut self,
-            x: &DistArray<i64>,
-            w: &DistArray<i64>,
-        ) -> Result<DistArray<i64>> {
-            let mut y = DistArray::filled(
-                self.grid.world(),
-                &sharding_y(),
-                ReduceOp::Sum.identity(),
-            )?;
-            self.run_into(x, w, &mut y)?;
-            Ok(y)
-        }
-        /// As `run`, but goes on from what the output holds.
-        ///
-        /// # Errors
-        /// If the tensors are not sharded as the program expects them, or communication fails.
-        pub fn run_into(
-            &mut self,
-            x: &DistArray<i64>,
-            w: &DistArray<i64>,
-            y: &mut DistArray<i64>,
-        ) -> Result<()> {
-            let Self { grid } = self;
-            x.expect("X", &sharding_x())?;
-            w.expect("W", &sharding_w())?;
-            y.expect("Y", &sharding_y())?;
-            let [x_] = grid.coordinates();
-            // X, local
-            // step 2: shard(W, n @ x): W, local
-            // step 4: tensorize([m, ni, k])
-            contract(
-                &[5, count((3 * x_ + 3).min(7) - 3 * x_), 4],
-                &[Role::M, Role::N, Role::K],
-                1i64,
-                x.view().strided(&[0, 0], &[&[1, 0, 0], &[0, 0, 1]]),
-                w.view().strided(&[0, 3 * x_], &[&[0, 0, 1], &[0, 1, 0]]),
-                y.view_mut().strided(&[0, 3 * x_], &[&[1, 0, 0], &[0, 1, 0]]),
-            );
-            Ok(())
-        }
-    }
-}
-
-/// `Z[m, n] += scale * Y[m, k] * scale_of[k, n]`.
-pub mod second_2 {
-    use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-    use polyshard::runtime::leaf::{Role, contract};
-    use polyshard::runtime::{DistArray, Grid, ReduceOp, Result, World, count};
-    /// The mesh: x: 3.
-    pub fn mesh() -> Mesh {
-        Mesh::new([("x", 3)])
-    }
-    /// Which rank owns which elements of `Y`: [0 @ x].
-    pub fn sharding_y() -> Sharding {
-        Sharding::new(&mesh(), &[5, 7], &[Placement::block(0usize, AxisExpr::axis("x"))])
-            .expect("the sharding was checked when this was generated")
-    }
-    /// Which rank owns which elements of `scale_of`: replicated.
-    pub fn sharding_scale_of() -> Sharding {
-        Sharding::replicated(&mesh(), &[7, 6])
-    }
-    /// Which rank owns which elements of `Z`: [0 @ x].
-    pub fn sharding_z() -> Sharding {
-        Sharding::new(&mesh(), &[5, 6], &[Placement::block(0usize, AxisExpr::axis("x"))])
-            .expect("the sharding was checked when this was generated")
-    }
-    /// Runs `Z[m, n] += scale * Y[m, k] * scale_of[k, n]` on all ranks, which each return their shard of the output.
-    ///
-    /// # Errors
-    /// As `Prepared::new` and `Prepared::run`.
-    pub fn run(
-        world: &World,
-        y: &DistArray<i64>,
-        scale_of: &DistArray<i64>,
-        scale: i64,
-    ) -> Result<DistArray<i64>> {
-        Prepared::new(world)?.run(y, scale_of, scale)
-    }
-    /// As `run`, but goes on from what the output holds.
-    ///
-    /// # Errors
-    /// As `Prepared::new` and `Prepared::run_into`.
-    pub fn run_into(
-        world: &World,
+    /// `Z[m, n] += scale * Y[m, k] * scale_of[k, n]`.
+    fn second_2(
+        &mut self,
         y: &DistArray<i64>,
         scale_of: &DistArray<i64>,
         z: &mut DistArray<i64>,
         scale: i64,
     ) -> Result<()> {
-        Prepared::new(world)?.run_into(y, scale_of, z, scale)
+        let mut run = self.engine.run(1, &[y, scale_of], z)?;
+        let [x] = run.coordinates();
+        let [y_tile, scale_of_tile] = [0, 1].map(TileId);
+        // step 4: tensorize([mi, n, k])
+        run.compute(
+            &[],
+            &[count((2 * x + 2).min(5) - 2 * x), 6, 7],
+            |leaf| {
+                contract(
+                    &leaf.counts(),
+                    &[Role::M, Role::N, Role::K],
+                    scale,
+                    leaf.read(y_tile, &[2 * x, 0], &[&[1, 0, 0], &[0, 0, 1]]),
+                    leaf.read(scale_of_tile, &[0, 0], &[&[0, 0, 1], &[0, 1, 0]]),
+                    leaf.write(&[2 * x, 0], &[&[1, 0, 0], &[0, 1, 0]]),
+                );
+            },
+        )?;
+        run.finish()
     }
-    /// What runs of `Z[m, n] += scale * Y[m, k] * scale_of[k, n]` need, made once.
-    pub struct Prepared<'world> {
-        grid: Grid<'world>,
-    }
-    impl<'world> Prepared<'world> {
-        /// Makes what runs need; all ranks must call it.
-        ///
-        /// # Errors
-        /// If the world has not as many ranks as the mesh, or there is too little memory.
-        pub fn new(world: &'world World) -> Result<Self> {
-            let grid = Grid::new(world, &mesh())?;
-            Ok(Self { grid })
-        }
-        /// Runs the program on all ranks, which each return their shard of the output.
-        ///
-        /// # Errors
-        /// If the inputs are not sharded as the program expects them, or communication fails.
-        pub fn run(
-            &mut self,
-            y: &DistArray<i64>,
-            scale_of: &DistArray<i64>,
-            scale: i64,
-        ) -> Result<DistArray<i64>> {
-            let mut z = DistArray::filled(
-                self.grid.world(),
-                &sharding_z(),
-                ReduceOp::Sum.identity(),
-            )?;
-            self.run_into(y, scale_of, &mut z, scale)?;
-            Ok(z)
-        }
-        /// As `run`, but goes on from what the output holds.
-        ///
-        /// # Errors
-        /// If the tensors are not sharded as the program expects them, or communication fails.
-        pub fn run_into(
-            &mut self,
-            y: &DistArray<i64>,
-            scale_of: &DistArray<i64>,
-            z: &mut DistArray<i64>,
-            scale: i64,
-        ) -> Result<()> {
-            let Self { grid } = self;
-            y.expect("Y", &sharding_y())?;
-            scale_of.expect("scale_of", &sharding_scale_of())?;
-            z.expect("Z", &sharding_z())?;
-            let [x] = grid.coordinates();
-            // step 2: shard(Y, m @ x): Y, local
-            // scale_of, local
-            // step 4: tensorize([mi, n, k])
-            contract(
-                &[count((2 * x + 2).min(5) - 2 * x), 6, 7],
-                &[Role::M, Role::N, Role::K],
-                scale,
-                y.view().strided(&[2 * x, 0], &[&[1, 0, 0], &[0, 0, 1]]),
-                scale_of.view().strided(&[0, 0], &[&[0, 0, 1], &[0, 1, 0]]),
-                z.view_mut().strided(&[2 * x, 0], &[&[1, 0, 0], &[0, 1, 0]]),
-            );
-            Ok(())
-        }
-    }
+}
+
+/// The arrays and transfers of `Y[m, n] += X[m, k] * W[k, n]`.
+fn first_1_table() -> Kernel<'static> {
+    // X, local
+    let x_tile = Transfer::input("X", 0);
+    // step 2: shard(W, n @ x): W, local
+    let w_tile = Transfer::input("W", 1);
+    // step 3: shard(Y, n @ x): Y, local
+    let y_tile = Transfer::output("Y");
+    Kernel::new(
+            "first",
+            "Y[m, n] += X[m, k] * W[k, n]",
+            &mesh(),
+            Assign::Add,
+            [&sharding_x_0(), &sharding_w_1(), &sharding_y_3()],
+        )
+        .transfers([x_tile, w_tile, y_tile])
+}
+
+/// The arrays and transfers of `Z[m, n] += scale * Y[m, k] * scale_of[k, n]`.
+fn second_2_table() -> Kernel<'static> {
+    // step 2: shard(Y, m @ x): Y, local
+    let y_tile = Transfer::input("Y", 0);
+    // scale_of, local
+    let scale_of_tile = Transfer::input("scale_of", 1);
+    // step 3: shard(Z, m @ x): Z, local
+    let z_tile = Transfer::output("Z");
+    Kernel::new(
+            "second",
+            "Z[m, n] += scale * Y[m, k] * scale_of[k, n]",
+            &mesh(),
+            Assign::Add,
+            [&sharding_y_4(), &sharding_scale_of_2(), &sharding_z_5()],
+        )
+        .transfers([y_tile, scale_of_tile, z_tile])
 }

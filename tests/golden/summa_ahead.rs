@@ -12,12 +12,10 @@
 //  9  communicate(B, ko)
 // 10  tensorize([mi, ni, ki])
 
-use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-use polyshard::runtime::leaf::{Role, Slices, SlicesOf, contract};
-use polyshard::runtime::{
-    DistArray, Grid, Group, InputTable, Passing, ReduceOp, Region, Result, SharedInputs,
-    Tile, World, count,
-};
+use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer, coordinates};
+use polyshard::runtime::layout::{Mesh, Placement, Sharding};
+use polyshard::runtime::leaf::{Assign, Role, SlicesOf, contract};
+use polyshard::runtime::{DistArray, Leg, Owners, Region, Result, World, count};
 
 /// The mesh: x: 2, y: 3.
 pub fn mesh() -> Mesh {
@@ -29,10 +27,7 @@ pub fn sharding_a() -> Sharding {
     Sharding::new(
             &mesh(),
             &[13, 17],
-            &[
-                Placement::block(0usize, AxisExpr::axis("x")),
-                Placement::block(1usize, AxisExpr::axis("y")),
-            ],
+            &[Placement::block(0, "x"), Placement::block(1, "y")],
         )
         .expect("the sharding was checked when this was generated")
 }
@@ -42,10 +37,7 @@ pub fn sharding_b() -> Sharding {
     Sharding::new(
             &mesh(),
             &[17, 11],
-            &[
-                Placement::block(0usize, AxisExpr::axis("x")),
-                Placement::block(1usize, AxisExpr::axis("y")),
-            ],
+            &[Placement::block(0, "x"), Placement::block(1, "y")],
         )
         .expect("the sharding was checked when this was generated")
 }
@@ -55,10 +47,7 @@ pub fn sharding_c() -> Sharding {
     Sharding::new(
             &mesh(),
             &[13, 11],
-            &[
-                Placement::block(0usize, AxisExpr::axis("x")),
-                Placement::block(1usize, AxisExpr::axis("y")),
-            ],
+            &[Placement::block(0, "x"), Placement::block(1, "y")],
         )
         .expect("the sharding was checked when this was generated")
 }
@@ -90,12 +79,7 @@ pub fn run_into(
 
 /// What runs of `C[m, n] += A[m, k] * B[k, n]` need, made once.
 pub struct Prepared<'world> {
-    grid: Grid<'world>,
-    along_x: std::rc::Rc<Group>,
-    along_y: std::rc::Rc<Group>,
-    a_tile: Tile<f64>,
-    b_tile: Tile<f64>,
-    known_inputs: InputTable,
+    engine: Engine<'world, f64>,
 }
 
 impl<'world> Prepared<'world> {
@@ -104,19 +88,8 @@ impl<'world> Prepared<'world> {
     /// # Errors
     /// If the world has not as many ranks as the mesh, or there is too little memory.
     pub fn new(world: &'world World) -> Result<Self> {
-        let grid = Grid::new(world, &mesh())?;
-        let along_x = grid.group(&[0])?;
-        let along_y = grid.group(&[1])?;
-        let a_tile = Tile::ahead("A", 63, 2, Some((&*along_y, Passing::Direct)))?;
-        let b_tile = Tile::ahead("B", 36, 2, Some((&*along_x, Passing::Direct)))?;
-        let known_inputs = InputTable::default();
         Ok(Self {
-            grid,
-            along_x,
-            along_y,
-            a_tile,
-            b_tile,
-            known_inputs,
+            engine: Engine::new(world, [kernel()])?,
         })
     }
     /// Runs the program on all ranks, which each return their shard of the output.
@@ -128,11 +101,7 @@ impl<'world> Prepared<'world> {
         a: &DistArray<f64>,
         b: &DistArray<f64>,
     ) -> Result<DistArray<f64>> {
-        let mut c = DistArray::filled(
-            self.grid.world(),
-            &sharding_c(),
-            ReduceOp::Sum.identity(),
-        )?;
+        let mut c = DistArray::filled(self.engine.world(), &sharding_c(), 0f64)?;
         self.run_into(a, b, &mut c)?;
         Ok(c)
     }
@@ -146,109 +115,81 @@ impl<'world> Prepared<'world> {
         b: &DistArray<f64>,
         c: &mut DistArray<f64>,
     ) -> Result<()> {
-        let Self { grid, along_x, along_y, a_tile, b_tile, known_inputs } = self;
         a.expect("A", &sharding_a())?;
         b.expect("B", &sharding_b())?;
         c.expect("C", &sharding_c())?;
-        let [x, y] = grid.coordinates();
-        a_tile.restart();
-        b_tile.restart();
-        // until the end, ranks of a node read each other's inputs where they are
-        let shared = SharedInputs::new(grid.world(), [a, b], known_inputs)?;
-        let [a, b] = shared.shards();
-        // step 8: communicate(A, ko): A, all_gather(y)
-        {
-            let ko = 0i64;
-            let a_region = Region::new([
-                7 * x..(7 * x + 7).min(13),
-                9 * ko..(9 * ko + 9).min(17),
-            ]);
-            a_tile.begin_all_gather(along_y, a, &a_region)?;
-        }
-        // step 9: communicate(B, ko): B, broadcast(x)
-        {
-            let ko = 0i64;
-            let b_region = Region::new([
-                9 * ko..(9 * ko + 9).min(17),
-                4 * y..(4 * y + 4).min(11),
-            ]);
-            b_tile.begin_broadcast(along_x, &[ko], b, &b_region)?;
-        }
-        // step 8: communicate(A, ko): A, all_gather(y)
-        {
-            let ko = 1i64;
-            let a_region = Region::new([
-                7 * x..(7 * x + 7).min(13),
-                9 * ko..(9 * ko + 9).min(17),
-            ]);
-            a_tile.begin_all_gather(along_y, a, &a_region)?;
-        }
-        // step 9: communicate(B, ko): B, broadcast(x)
-        {
-            let ko = 1i64;
-            let b_region = Region::new([
-                9 * ko..(9 * ko + 9).min(17),
-                4 * y..(4 * y + 4).min(11),
-            ]);
-            b_tile.begin_broadcast(along_x, &[ko], b, &b_region)?;
-        }
+        let mut run = self.engine.run(0, &[a, b], c)?;
+        let [x, y] = run.coordinates();
+        let [a_tile, b_tile] = [0, 1].map(TileId);
+        run.begin(a_tile, &[0])?;
+        run.begin(b_tile, &[0])?;
+        run.begin(a_tile, &[1])?;
+        run.begin(b_tile, &[1])?;
         // step 2: divide(k, ko, ki, 2)
         for ko in 0..2i64 {
-            a_tile.arrive(grid.world(), a)?;
-            b_tile.arrive(grid.world(), b)?;
-            // step 8: communicate(A, ko): A, all_gather(y)
-            if ko + 2i64 < 2i64 {
-                let ko = ko + 2i64;
-                let a_region = Region::new([
-                    7 * x..(7 * x + 7).min(13),
-                    9 * ko..(9 * ko + 9).min(17),
-                ]);
-                a_tile.begin_all_gather(along_y, a, &a_region)?;
-            }
-            // step 9: communicate(B, ko): B, broadcast(x)
-            if ko + 2i64 < 2i64 {
-                let ko = ko + 2i64;
-                let b_region = Region::new([
-                    9 * ko..(9 * ko + 9).min(17),
-                    4 * y..(4 * y + 4).min(11),
-                ]);
-                b_tile.begin_broadcast(along_x, &[ko], b, &b_region)?;
+            run.end(a_tile)?;
+            run.end(b_tile)?;
+            if ko + 2 < 2 {
+                run.begin(a_tile, &[ko + 2])?;
+                run.begin(b_tile, &[ko + 2])?;
             }
             // step 10: tensorize([mi, ni, ki])
-            let mut slices = Slices::new(
+            run.compute(
+                &[ko],
                 &[
                     count((7 * x + 7).min(13) - 7 * x),
                     count((4 * y + 4).min(11) - 4 * y),
                     count((9 * ko + 9).min(17) - 9 * ko),
                 ],
-                0,
-                SlicesOf::Panels,
-            );
-            while let Some(slice) = slices
-                .next(a_tile.poll(grid.world())? | b_tile.poll(grid.world())?)
-            {
-                let _polled = grid
-                    .world()
-                    .poll_meanwhile([a_tile.under_way(), b_tile.under_way()]);
-                let from = slice.start as i64;
-                contract(
-                    &[
-                        slice.len(),
-                        count((4 * y + 4).min(11) - 4 * y),
-                        count((9 * ko + 9).min(17) - 9 * ko),
-                    ],
-                    &[Role::M, Role::N, Role::K],
-                    1f64,
-                    a_tile
-                        .view(a)
-                        .strided(&[7 * x + from, 9 * ko], &[&[1, 0, 0], &[0, 0, 1]]),
-                    b_tile.view(b).strided(&[9 * ko, 4 * y], &[&[0, 0, 1], &[0, 1, 0]]),
-                    c
-                        .view_mut()
-                        .strided(&[7 * x + from, 4 * y], &[&[1, 0, 0], &[0, 1, 0]]),
-                );
-            }
+                |leaf| {
+                    contract(
+                        &leaf.counts(),
+                        &[Role::M, Role::N, Role::K],
+                        1f64,
+                        leaf.read(a_tile, &[7 * x, 9 * ko], &[&[1, 0, 0], &[0, 0, 1]]),
+                        leaf.read(b_tile, &[9 * ko, 4 * y], &[&[0, 0, 1], &[0, 1, 0]]),
+                        leaf.write(&[7 * x, 4 * y], &[&[1, 0, 0], &[0, 1, 0]]),
+                    );
+                },
+            )?;
         }
-        shared.release()
+        run.finish()
     }
+}
+
+/// The arrays and transfers of `C[m, n] += A[m, k] * B[k, n]`.
+fn kernel() -> Kernel<'static> {
+    // step 8: communicate(A, ko): A, all_gather(y), at most 504 bytes per rank and step
+    let a_tile = Transfer::input("A", 0)
+        .region(|[x, _]: [i64; 2], [ko]: [i64; 1]| Region::new([
+            7 * x..(7 * x + 7).min(13),
+            9 * ko..(9 * ko + 9).min(17),
+        ]))
+        .by([Leg::collective([1], Owners::Parts)])
+        .ahead(2, 63);
+    // step 9: communicate(B, ko): B, broadcast(x), at most 288 bytes per rank and step
+    let b_tile = Transfer::input("B", 1)
+        .region(|[_, y]: [i64; 2], [ko]: [i64; 1]| Region::new([
+            9 * ko..(9 * ko + 9).min(17),
+            4 * y..(4 * y + 4).min(11),
+        ]))
+        .by([
+            Leg::collective(
+                [0],
+                Owners::One(coordinates(|_: [i64; 2], [ko]: [i64; 1]| [ko])),
+            ),
+        ])
+        .ahead(2, 36);
+    // step 6: shard(C, m @ x, n @ y): C, local
+    let c_tile = Transfer::output("C");
+    Kernel::new(
+            "matmul",
+            "C[m, n] += A[m, k] * B[k, n]",
+            &mesh(),
+            Assign::Add,
+            [&sharding_a(), &sharding_b(), &sharding_c()],
+        )
+        .loops([2])
+        .transfers([a_tile, b_tile, c_tile])
+        .sliced(0, SlicesOf::Panels)
 }

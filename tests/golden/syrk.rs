@@ -9,12 +9,10 @@
 //  6  communicate(A, ko)
 //  7  tensorize([ii, ji, ki])
 
-use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-use polyshard::runtime::leaf::{Role, contract};
-use polyshard::runtime::{
-    DistArray, Grid, Group, InputTable, ReduceOp, Region, Result, SharedInputs, Tile,
-    World, count,
-};
+use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer, coordinates};
+use polyshard::runtime::layout::{Mesh, Placement, Sharding};
+use polyshard::runtime::leaf::{Assign, Role, contract};
+use polyshard::runtime::{DistArray, Leg, Owners, Region, Result, World, count};
 
 /// The mesh: x: 2, y: 2.
 pub fn mesh() -> Mesh {
@@ -26,10 +24,7 @@ pub fn sharding_a() -> Sharding {
     Sharding::new(
             &mesh(),
             &[13, 7],
-            &[
-                Placement::block(0usize, AxisExpr::axis("x")),
-                Placement::block(1usize, AxisExpr::axis("y")),
-            ],
+            &[Placement::block(0, "x"), Placement::block(1, "y")],
         )
         .expect("the sharding was checked when this was generated")
 }
@@ -39,10 +34,7 @@ pub fn sharding_c() -> Sharding {
     Sharding::new(
             &mesh(),
             &[13, 13],
-            &[
-                Placement::block(0usize, AxisExpr::axis("x")),
-                Placement::block(1usize, AxisExpr::axis("y")),
-            ],
+            &[Placement::block(0, "x"), Placement::block(1, "y")],
         )
         .expect("the sharding was checked when this was generated")
 }
@@ -69,12 +61,7 @@ pub fn run_into(
 
 /// What runs of `C[i, j] += A[i, k] * A[j, k]` need, made once.
 pub struct Prepared<'world> {
-    grid: Grid<'world>,
-    along_x: std::rc::Rc<Group>,
-    along_y: std::rc::Rc<Group>,
-    a_tile: Tile<f64>,
-    a_tile_2: Tile<f64>,
-    known_inputs: InputTable,
+    engine: Engine<'world, f64>,
 }
 
 impl<'world> Prepared<'world> {
@@ -83,19 +70,8 @@ impl<'world> Prepared<'world> {
     /// # Errors
     /// If the world has not as many ranks as the mesh, or there is too little memory.
     pub fn new(world: &'world World) -> Result<Self> {
-        let grid = Grid::new(world, &mesh())?;
-        let along_x = grid.group(&[0])?;
-        let along_y = grid.group(&[1])?;
-        let a_tile = Tile::new("A", 28)?;
-        let a_tile_2 = Tile::new("A", 28)?;
-        let known_inputs = InputTable::default();
         Ok(Self {
-            grid,
-            along_x,
-            along_y,
-            a_tile,
-            a_tile_2,
-            known_inputs,
+            engine: Engine::new(world, [kernel()])?,
         })
     }
     /// Runs the program on all ranks, which each return their shard of the output.
@@ -103,11 +79,7 @@ impl<'world> Prepared<'world> {
     /// # Errors
     /// If the inputs are not sharded as the program expects them, or communication fails.
     pub fn run(&mut self, a: &DistArray<f64>) -> Result<DistArray<f64>> {
-        let mut c = DistArray::filled(
-            self.grid.world(),
-            &sharding_c(),
-            ReduceOp::Sum.identity(),
-        )?;
+        let mut c = DistArray::filled(self.engine.world(), &sharding_c(), 0f64)?;
         self.run_into(a, &mut c)?;
         Ok(c)
     }
@@ -120,64 +92,87 @@ impl<'world> Prepared<'world> {
         a: &DistArray<f64>,
         c: &mut DistArray<f64>,
     ) -> Result<()> {
-        let Self { grid, along_x, along_y, a_tile, a_tile_2, known_inputs } = self;
         a.expect("A", &sharding_a())?;
         c.expect("C", &sharding_c())?;
-        let [x, y] = grid.coordinates();
-        // until the end, ranks of a node read each other's inputs where they are
-        let shared = SharedInputs::new(grid.world(), [a], known_inputs)?;
-        let [a] = shared.shards();
+        let mut run = self.engine.run(0, &[a], c)?;
+        let [x, y] = run.coordinates();
+        let [a_tile, a_tile_2] = [0, 1].map(TileId);
         // step 2: divide(k, ko, ki, 2)
         for ko in 0..2i64 {
-            // step 6: communicate(A, ko): A, broadcast(y)
-            let a_region = Region::new([
-                7 * x..(7 * x + 7).min(13),
-                4 * ko..(4 * ko + 4).min(7),
-            ]);
-            a_tile.broadcast(along_y, &[ko], a, &a_region)?;
-            // step 6: communicate(A, ko): A, permute, broadcast(x)
-            let a_region_2 = |at: &[i64]| {
-                let x = at[0];
-                let y = at[1];
-                if x < y + 1 && y < x + 1 {
-                    Region::new([
-                        7 * y..(7 * y + 7).min(13),
-                        4 * ko..(4 * ko + 4).min(7),
-                    ])
-                } else {
-                    Region::empty(2usize)
-                }
-            };
-            let permutation = grid
-                .permutation(
-                    |at: &[i64]| {
-                        let y = at[1];
-                        vec![y, ko]
-                    },
-                    &[x, x],
-                    a_region_2,
-                );
-            let (from, to) = permutation;
-            a_tile_2.permute(grid, from, to, a, &a_region_2(grid.coords()))?;
-            let a_region_2 = Region::new([
-                7 * y..(7 * y + 7).min(13),
-                4 * ko..(4 * ko + 4).min(7),
-            ]);
-            a_tile_2.broadcast_held(along_x, &[y], a, &a_region_2)?;
+            run.transfer(a_tile, &[ko])?;
+            run.transfer(a_tile_2, &[ko])?;
             // step 7: tensorize([ii, ji, ki])
-            contract(
+            run.compute(
+                &[ko],
                 &[
                     count((7 * x + 7).min(13) - 7 * x),
                     count((7 * y + 7).min(13) - 7 * y),
                     count((4 * ko + 4).min(7) - 4 * ko),
                 ],
-                &[Role::M, Role::N, Role::K],
-                1f64,
-                a_tile.view(a).strided(&[7 * x, 4 * ko], &[&[1, 0, 0], &[0, 0, 1]]),
-                a_tile_2.view(a).strided(&[7 * y, 4 * ko], &[&[0, 1, 0], &[0, 0, 1]]),
-                c.view_mut().strided(&[7 * x, 7 * y], &[&[1, 0, 0], &[0, 1, 0]]),
-            );
+                |leaf| {
+                    contract(
+                        &leaf.counts(),
+                        &[Role::M, Role::N, Role::K],
+                        1f64,
+                        leaf.read(a_tile, &[7 * x, 4 * ko], &[&[1, 0, 0], &[0, 0, 1]]),
+                        leaf.read(a_tile_2, &[7 * y, 4 * ko], &[&[0, 1, 0], &[0, 0, 1]]),
+                        leaf.write(&[7 * x, 7 * y], &[&[1, 0, 0], &[0, 1, 0]]),
+                    );
+                },
+            )?;
         }
-        shared.release()
+        run.finish()
     }
+}
+
+/// The arrays and transfers of `C[i, j] += A[i, k] * A[j, k]`.
+fn kernel() -> Kernel<'static> {
+    // step 6: communicate(A, ko): A, broadcast(y), at most 224 bytes per rank and step
+    let a_tile = Transfer::input("A", 0)
+        .region(|[x, _]: [i64; 2], [ko]: [i64; 1]| Region::new([
+            7 * x..(7 * x + 7).min(13),
+            4 * ko..(4 * ko + 4).min(7),
+        ]))
+        .by([
+            Leg::collective(
+                [1],
+                Owners::One(coordinates(|_: [i64; 2], [ko]: [i64; 1]| [ko])),
+            ),
+        ])
+        .tile(28);
+    // step 6: communicate(A, ko): A, permute, broadcast(x), at most 224 bytes per rank and step
+    let a_tile_2 = Transfer::input("A", 0)
+        .region(|[_, y]: [i64; 2], [ko]: [i64; 1]| Region::new([
+            7 * y..(7 * y + 7).min(13),
+            4 * ko..(4 * ko + 4).min(7),
+        ]))
+        .by([
+            Leg::Permute {
+                owner: coordinates(|[_, y]: [i64; 2], [ko]: [i64; 1]| [y, ko]),
+                served: coordinates(|[x, _]: [i64; 2], _: [i64; 1]| [x, x]),
+            },
+            Leg::collective(
+                [0],
+                Owners::One(coordinates(|[_, y]: [i64; 2], _: [i64; 1]| [y])),
+            ),
+        ])
+        .holding(|[x, y]: [i64; 2], [ko]: [i64; 1]| {
+            if x < y + 1 && y < x + 1 {
+                Region::new([7 * y..(7 * y + 7).min(13), 4 * ko..(4 * ko + 4).min(7)])
+            } else {
+                Region::empty(2usize)
+            }
+        })
+        .tile(28);
+    // step 5: shard(C, i @ x, dim(1) @ y): C, local
+    let c_tile = Transfer::output("C");
+    Kernel::new(
+            "syrk",
+            "C[i, j] += A[i, k] * A[j, k]",
+            &mesh(),
+            Assign::Add,
+            [&sharding_a(), &sharding_c()],
+        )
+        .loops([2])
+        .transfers([a_tile, a_tile_2, c_tile])
 }

@@ -6,12 +6,10 @@
 //  3  shard(B, i @ x, j @ y)
 //  4  halo(A, 3)
 
-use polyshard::runtime::layout::{AxisExpr, Mesh, Neighbours, Placement, Reach, Sharding};
-use polyshard::runtime::leaf::{nest, pointwise};
-use polyshard::runtime::{
-    DistArray, Grid, InputTable, ReduceOp, Region, Result, SharedInputs, StepBuffers,
-    Tile, World, count,
-};
+use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer};
+use polyshard::runtime::layout::{Mesh, Placement, Reach, Sharding};
+use polyshard::runtime::leaf::{Assign, nest, pointwise};
+use polyshard::runtime::{DistArray, Leg, ReduceOp, Region, Result, World, count};
 
 /// The mesh: x: 3, y: 2.
 pub fn mesh() -> Mesh {
@@ -23,10 +21,7 @@ pub fn sharding_a() -> Sharding {
     Sharding::new(
             &mesh(),
             &[14, 11],
-            &[
-                Placement::block(0usize, AxisExpr::axis("x")),
-                Placement::block(1usize, AxisExpr::axis("y")),
-            ],
+            &[Placement::block(0, "x"), Placement::block(1, "y")],
         )
         .expect("the sharding was checked when this was generated")
 }
@@ -36,10 +31,7 @@ pub fn sharding_b() -> Sharding {
     Sharding::new(
             &mesh(),
             &[14, 11],
-            &[
-                Placement::block(0usize, AxisExpr::axis("x")),
-                Placement::block(1usize, AxisExpr::axis("y")),
-            ],
+            &[Placement::block(0, "x"), Placement::block(1, "y")],
         )
         .expect("the sharding was checked when this was generated")
 }
@@ -66,10 +58,7 @@ pub fn run_into(
 
 /// What runs of `B[i, j] = (A[i - 1, j] else 0.0) + (A[i + 1, j] else 0.0) + A[i, (j - 1) % 11] - 0.5 * A[i, j]` need, made once.
 pub struct Prepared<'world> {
-    grid: Grid<'world>,
-    a_tile: Tile<f64>,
-    time_steps: StepBuffers<f64>,
-    known_inputs: InputTable,
+    engine: Engine<'world, f64>,
 }
 
 impl<'world> Prepared<'world> {
@@ -78,15 +67,8 @@ impl<'world> Prepared<'world> {
     /// # Errors
     /// If the world has not as many ranks as the mesh, or there is too little memory.
     pub fn new(world: &'world World) -> Result<Self> {
-        let grid = Grid::new(world, &mesh())?;
-        let a_tile = Tile::new("A", 99)?.fixed();
-        let time_steps = StepBuffers::new("B", 72)?;
-        let known_inputs = InputTable::default();
         Ok(Self {
-            grid,
-            a_tile,
-            time_steps,
-            known_inputs,
+            engine: Engine::new(world, [kernel()])?,
         })
     }
     /// Runs the program on all ranks, which each return their shard of the output.
@@ -94,11 +76,7 @@ impl<'world> Prepared<'world> {
     /// # Errors
     /// If the inputs are not sharded as the program expects them, or communication fails.
     pub fn run(&mut self, a: &DistArray<f64>) -> Result<DistArray<f64>> {
-        let mut b = DistArray::filled(
-            self.grid.world(),
-            &sharding_b(),
-            ReduceOp::Sum.identity(),
-        )?;
+        let mut b = DistArray::filled(self.engine.world(), &sharding_b(), 0f64)?;
         self.run_into(a, &mut b)?;
         Ok(b)
     }
@@ -111,47 +89,16 @@ impl<'world> Prepared<'world> {
         a: &DistArray<f64>,
         b: &mut DistArray<f64>,
     ) -> Result<()> {
-        let Self { grid, a_tile, time_steps, known_inputs } = self;
         a.expect("A", &sharding_a())?;
         b.expect("B", &sharding_b())?;
-        let [x, y] = grid.coordinates();
-        // until the end, ranks of a node read each other's inputs where they are
-        let shared = SharedInputs::new(grid.world(), [a], known_inputs)?;
-        let [a] = shared.shards();
-        // step 2: shard(A, i @ x, j @ y): A, halo(x: -1..=1, y: -1..=0)
-        let a_region = |at: &[i64]| {
-            let x = at[0];
-            let y = at[1];
-            Region::new([
-                    (5 * x - 3).max(0)..((5 * x + 5).min(14) + 3).min(14),
-                    6 * y - 3..(6 * y + 6).min(11),
-                ])
-                .periodic(1, 11)
-        };
-        a_tile
-            .halo(
-                grid,
-                &Neighbours::in_box([
-                    Reach::Within { low: -1, high: 1 },
-                    Reach::Around { low: -1, high: 0 },
-                ]),
-                a,
-                a_region,
-            )?;
+        let mut run = self.engine.run(0, &[a], b)?;
+        let [x, y] = run.coordinates();
+        let a_tile = TileId(0);
+        run.transfer(a_tile, &[])?;
         // step 4: halo(A, 3)
         for step in 0..3i64 {
-            time_steps
-                .begin(
-                    &Region::new([
-                        (5 * x + step - 2)
-                            .max(0)..((5 * x + 5).min(14) - step + 2).min(14),
-                        6 * y + step - 2..(6 * y + 6).min(11),
-                    ]),
-                );
-            let (before, into) = time_steps.turn();
-            let read = if step == 0 { a_tile.view(a) } else { before };
-            let write = if step == 2 { b.view_mut().overwritten() } else { into };
-            nest(
+            run.compute(
+                &[step],
                 &[
                     count(
                         ((5 * x + 5).min(14) - step + 2).min(14)
@@ -159,43 +106,94 @@ impl<'world> Prepared<'world> {
                     ),
                     count((6 * y + 6).min(11) - 6 * y - step + 2),
                 ],
-                write
-                    .strided(
-                        &[(5 * x + step - 2).max(0), 6 * y + step - 2],
-                        &[&[1, 0], &[0, 1]],
-                    ),
-                ReduceOp::Sum,
-                &[
-                    read
-                        .clone()
-                        .outside(0f64, &[Some(14), None])
-                        .strided(
-                            &[(5 * x + step - 2).max(0) - 1, 6 * y + step - 2],
-                            &[&[1, 0], &[0, 1]],
-                        ),
-                    read
-                        .clone()
-                        .outside(0f64, &[Some(14), None])
-                        .strided(
-                            &[(5 * x + step - 2).max(0) + 1, 6 * y + step - 2],
-                            &[&[1, 0], &[0, 1]],
-                        ),
-                    read
-                        .clone()
-                        .strided(
-                            &[(5 * x + step - 2).max(0), 6 * y + step - 3],
-                            &[&[1, 0], &[0, 1]],
-                        ),
-                    read
-                        .clone()
-                        .strided(
-                            &[(5 * x + step - 2).max(0), 6 * y + step - 2],
-                            &[&[1, 0], &[0, 1]],
-                        ),
-                ],
-                &pointwise(|[v0, v1, v2, v3]: [f64; 4]| ((v0 + v1) + v2) - (0.5f64 * v3)),
-            );
+                |leaf| {
+                    nest(
+                        &leaf.counts(),
+                        leaf
+                            .write(
+                                &[(5 * x + step - 2).max(0), 6 * y + step - 2],
+                                &[&[1, 0], &[0, 1]],
+                            ),
+                        ReduceOp::Sum,
+                        &[
+                            leaf
+                                .read_or(
+                                    a_tile,
+                                    0f64,
+                                    &[Some(14), None],
+                                    &[(5 * x + step - 2).max(0) - 1, 6 * y + step - 2],
+                                    &[&[1, 0], &[0, 1]],
+                                ),
+                            leaf
+                                .read_or(
+                                    a_tile,
+                                    0f64,
+                                    &[Some(14), None],
+                                    &[(5 * x + step - 2).max(0) + 1, 6 * y + step - 2],
+                                    &[&[1, 0], &[0, 1]],
+                                ),
+                            leaf
+                                .read(
+                                    a_tile,
+                                    &[(5 * x + step - 2).max(0), 6 * y + step - 3],
+                                    &[&[1, 0], &[0, 1]],
+                                ),
+                            leaf
+                                .read(
+                                    a_tile,
+                                    &[(5 * x + step - 2).max(0), 6 * y + step - 2],
+                                    &[&[1, 0], &[0, 1]],
+                                ),
+                        ],
+                        &pointwise(|[v0, v1, v2, v3]: [f64; 4]| {
+                            ((v0 + v1) + v2) - (0.5f64 * v3)
+                        }),
+                    );
+                },
+            )?;
         }
-        shared.release()
+        run.finish()
     }
+}
+
+/// The arrays and transfers of `B[i, j] = (A[i - 1, j] else 0.0) + (A[i + 1, j] else 0.0) + A[i, (j - 1) % 11] - 0.5 * A[i, j]`.
+fn kernel() -> Kernel<'static> {
+    // step 2: shard(A, i @ x, j @ y): A, halo(x: -1..=1, y: -1..=0), at most 552 bytes per rank and step
+    let a_tile = Transfer::input("A", 0)
+        .region(|[x, y]: [i64; 2], _: [i64; 1]| {
+            Region::new([
+                    (5 * x - 3).max(0)..((5 * x + 5).min(14) + 3).min(14),
+                    6 * y - 3..(6 * y + 6).min(11),
+                ])
+                .periodic(1, 11)
+        })
+        .by([
+            Leg::halo([
+                Reach::Within { low: -1, high: 1 },
+                Reach::Around { low: -1, high: 0 },
+            ]),
+        ])
+        .tile(99)
+        .fixed()
+        .own_in_place();
+    // step 3: shard(B, i @ x, j @ y): B, local
+    let b_tile = Transfer::output("B");
+    Kernel::new(
+            "blur",
+            "B[i, j] = (A[i - 1, j] else 0.0) + (A[i + 1, j] else 0.0) + A[i, (j - 1) % 11] - 0.5 * A[i, j]",
+            &mesh(),
+            Assign::Set,
+            [&sharding_a(), &sharding_b()],
+        )
+        .loops([3])
+        .transfers([a_tile, b_tile])
+        .overwrites()
+        .time_steps(
+            0,
+            72,
+            |[x, y]: [i64; 2], [step]: [i64; 1]| Region::new([
+                (5 * x + step - 2).max(0)..((5 * x + 5).min(14) - step + 2).min(14),
+                6 * y + step - 2..(6 * y + 6).min(11),
+            ]),
+        )
 }

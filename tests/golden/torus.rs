@@ -9,12 +9,10 @@
 //  6  shard(B, i @ x, j @ y)
 //  7  communicate(A, it)
 
-use polyshard::runtime::layout::{AxisExpr, Mesh, Neighbours, Placement, Reach, Sharding};
-use polyshard::runtime::leaf::{nest, pointwise};
-use polyshard::runtime::{
-    DistArray, Grid, InputTable, ReduceOp, Region, Result, SharedInputs, Tile, World,
-    count,
-};
+use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer};
+use polyshard::runtime::layout::{Mesh, Neighbours, Placement, Reach, Sharding};
+use polyshard::runtime::leaf::{Assign, nest, pointwise};
+use polyshard::runtime::{DistArray, Leg, ReduceOp, Region, Result, World, count};
 
 /// The mesh: x: 3, y: 2.
 pub fn mesh() -> Mesh {
@@ -26,17 +24,14 @@ pub fn sharding_a() -> Sharding {
     Sharding::new(
             &mesh(),
             &[7, 5],
-            &[
-                Placement::block(0usize, AxisExpr::axis("x")),
-                Placement::block(1usize, AxisExpr::axis("y")),
-            ],
+            &[Placement::block(0, "x"), Placement::block(1, "y")],
         )
         .expect("the sharding was checked when this was generated")
 }
 
 /// Which rank owns which elements of `w`: [0 @ x].
 pub fn sharding_w() -> Sharding {
-    Sharding::new(&mesh(), &[4], &[Placement::block(0usize, AxisExpr::axis("x"))])
+    Sharding::new(&mesh(), &[4], &[Placement::block(0, "x")])
         .expect("the sharding was checked when this was generated")
 }
 
@@ -45,10 +40,7 @@ pub fn sharding_b() -> Sharding {
     Sharding::new(
             &mesh(),
             &[7, 5],
-            &[
-                Placement::block(0usize, AxisExpr::axis("x")),
-                Placement::block(1usize, AxisExpr::axis("y")),
-            ],
+            &[Placement::block(0, "x"), Placement::block(1, "y")],
         )
         .expect("the sharding was checked when this was generated")
 }
@@ -80,10 +72,7 @@ pub fn run_into(
 
 /// What runs of `B[i, j] = A[(i - 1) % 7, j] + A[(i + 1) % 7, j] + A[i, (j - 1) % 5] + A[i, (j + 1) % 5] - w[(i + j) % 4] * A[i, j]` need, made once.
 pub struct Prepared<'world> {
-    grid: Grid<'world>,
-    a_tile: Tile<f64>,
-    w_tile: Tile<f64>,
-    known_inputs: InputTable,
+    engine: Engine<'world, f64>,
 }
 
 impl<'world> Prepared<'world> {
@@ -92,15 +81,8 @@ impl<'world> Prepared<'world> {
     /// # Errors
     /// If the world has not as many ranks as the mesh, or there is too little memory.
     pub fn new(world: &'world World) -> Result<Self> {
-        let grid = Grid::new(world, &mesh())?;
-        let a_tile = Tile::new("A", 20)?;
-        let w_tile = Tile::new("w", 5)?.fixed();
-        let known_inputs = InputTable::default();
         Ok(Self {
-            grid,
-            a_tile,
-            w_tile,
-            known_inputs,
+            engine: Engine::new(world, [kernel()])?,
         })
     }
     /// Runs the program on all ranks, which each return their shard of the output.
@@ -112,11 +94,7 @@ impl<'world> Prepared<'world> {
         a: &DistArray<f64>,
         w: &DistArray<f64>,
     ) -> Result<DistArray<f64>> {
-        let mut b = DistArray::filled(
-            self.grid.world(),
-            &sharding_b(),
-            ReduceOp::Sum.identity(),
-        )?;
+        let mut b = DistArray::filled(self.engine.world(), &sharding_b(), 0f64)?;
         self.run_into(a, w, &mut b)?;
         Ok(b)
     }
@@ -130,85 +108,115 @@ impl<'world> Prepared<'world> {
         w: &DistArray<f64>,
         b: &mut DistArray<f64>,
     ) -> Result<()> {
-        let Self { grid, a_tile, w_tile, known_inputs } = self;
         a.expect("A", &sharding_a())?;
         w.expect("w", &sharding_w())?;
         b.expect("B", &sharding_b())?;
-        let [x, y] = grid.coordinates();
-        // until the end, ranks of a node read each other's inputs where they are
-        let shared = SharedInputs::new(grid.world(), [a, w], known_inputs)?;
-        let [a, w] = shared.shards();
-        // step 5: shard(w, dim(0) @ x): w, exchange
-        let w_region = |at: &[i64]| {
-            let x = at[0];
-            let y = at[1];
+        let mut run = self.engine.run(0, &[a, w], b)?;
+        let [x, y] = run.coordinates();
+        let [a_tile, w_tile] = [0, 1].map(TileId);
+        run.transfer(w_tile, &[])?;
+        // step 2: split(ii, it, ie, 2)
+        for it in 0..2i64 {
+            run.transfer(a_tile, &[it])?;
+            run.compute(
+                &[it],
+                &[
+                    count((3 * x + (2 * it + 2).min(3)).min(7) - 3 * x - 2 * it),
+                    count((3 * y + 3).min(5) - 3 * y),
+                ],
+                |leaf| {
+                    nest(
+                        &leaf.counts(),
+                        leaf.write(&[3 * x + 2 * it, 3 * y], &[&[1, 0], &[0, 1]]),
+                        ReduceOp::Sum,
+                        &[
+                            leaf
+                                .read(
+                                    a_tile,
+                                    &[3 * x + 2 * it - 1, 3 * y],
+                                    &[&[1, 0], &[0, 1]],
+                                ),
+                            leaf
+                                .read(
+                                    a_tile,
+                                    &[3 * x + 2 * it + 1, 3 * y],
+                                    &[&[1, 0], &[0, 1]],
+                                ),
+                            leaf
+                                .read(
+                                    a_tile,
+                                    &[3 * x + 2 * it, 3 * y - 1],
+                                    &[&[1, 0], &[0, 1]],
+                                ),
+                            leaf
+                                .read(
+                                    a_tile,
+                                    &[3 * x + 2 * it, 3 * y + 1],
+                                    &[&[1, 0], &[0, 1]],
+                                ),
+                            leaf.read(w_tile, &[3 * x + 3 * y + 2 * it], &[&[1, 1]]),
+                            leaf
+                                .read(a_tile, &[3 * x + 2 * it, 3 * y], &[&[1, 0], &[0, 1]]),
+                        ],
+                        &pointwise(|[v0, v1, v2, v3, v4, v5]: [f64; 6]| {
+                            (((v0 + v1) + v2) + v3) - (v4 * v5)
+                        }),
+                    );
+                },
+            )?;
+        }
+        run.finish()
+    }
+}
+
+/// The arrays and transfers of `B[i, j] = A[(i - 1) % 7, j] + A[(i + 1) % 7, j] + A[i, (j - 1) % 5] + A[i, (j + 1) % 5] - w[(i + j) % 4] * A[i, j]`.
+fn kernel() -> Kernel<'static> {
+    // step 7: communicate(A, it): A, exchange, at most 72 bytes per rank and step
+    let a_tile = Transfer::input("A", 0)
+        .region(|[x, y]: [i64; 2], [it]: [i64; 1]| {
+            if 3 * x + 2 * it < (3 * x + (2 * it + 2).min(3)).min(7) {
+                Region::new([
+                        3 * x + 2 * it - 1..(3 * x + (2 * it + 2).min(3)).min(7) + 1,
+                        3 * y - 1..(3 * y + 3).min(5) + 1,
+                    ])
+                    .periodic(0, 7)
+                    .periodic(1, 5)
+            } else {
+                Region::empty(2usize)
+            }
+        })
+        .by([
+            Leg::Exchange {
+                reach: Neighbours::in_star([
+                    Reach::Around { low: -1, high: 1 },
+                    Reach::Around { low: -1, high: 1 },
+                ]),
+            },
+        ])
+        .tile(20);
+    // step 5: shard(w, dim(0) @ x): w, exchange, at most 24 bytes per rank and step
+    let w_tile = Transfer::input("w", 1)
+        .region(|[x, y]: [i64; 2], _: [i64; 1]| {
             Region::new(
                     std::iter::once(
                         3 * x + 3 * y..(3 * y + 3).min(5) + (3 * x + 3).min(7) - 1,
                     ),
                 )
                 .periodic(0, 4)
-        };
-        w_tile
-            .exchange(grid, &Neighbours::in_box([Reach::All, Reach::OWN]), w, w_region)?;
-        // step 2: split(ii, it, ie, 2)
-        for it in 0..2i64 {
-            // step 7: communicate(A, it): A, exchange
-            let a_region = |at: &[i64]| {
-                let x = at[0];
-                let y = at[1];
-                if 3 * x + 2 * it < (3 * x + (2 * it + 2).min(3)).min(7) {
-                    Region::new([
-                            3 * x + 2 * it - 1..(3 * x + (2 * it + 2).min(3)).min(7) + 1,
-                            3 * y - 1..(3 * y + 3).min(5) + 1,
-                        ])
-                        .periodic(0, 7)
-                        .periodic(1, 5)
-                } else {
-                    Region::empty(2usize)
-                }
-            };
-            a_tile
-                .exchange(
-                    grid,
-                    &Neighbours::in_star([
-                        Reach::Around { low: -1, high: 1 },
-                        Reach::Around { low: -1, high: 1 },
-                    ]),
-                    a,
-                    a_region,
-                )?;
-            nest(
-                &[
-                    count((3 * x + (2 * it + 2).min(3)).min(7) - 3 * x - 2 * it),
-                    count((3 * y + 3).min(5) - 3 * y),
-                ],
-                b
-                    .view_mut()
-                    .overwritten()
-                    .strided(&[3 * x + 2 * it, 3 * y], &[&[1, 0], &[0, 1]]),
-                ReduceOp::Sum,
-                &[
-                    a_tile
-                        .view(a)
-                        .strided(&[3 * x + 2 * it - 1, 3 * y], &[&[1, 0], &[0, 1]]),
-                    a_tile
-                        .view(a)
-                        .strided(&[3 * x + 2 * it + 1, 3 * y], &[&[1, 0], &[0, 1]]),
-                    a_tile
-                        .view(a)
-                        .strided(&[3 * x + 2 * it, 3 * y - 1], &[&[1, 0], &[0, 1]]),
-                    a_tile
-                        .view(a)
-                        .strided(&[3 * x + 2 * it, 3 * y + 1], &[&[1, 0], &[0, 1]]),
-                    w_tile.view(w).strided(&[3 * x + 3 * y + 2 * it], &[&[1, 1]]),
-                    a_tile.view(a).strided(&[3 * x + 2 * it, 3 * y], &[&[1, 0], &[0, 1]]),
-                ],
-                &pointwise(|[v0, v1, v2, v3, v4, v5]: [f64; 6]| {
-                    (((v0 + v1) + v2) + v3) - (v4 * v5)
-                }),
-            );
-        }
-        shared.release()
-    }
+        })
+        .by([Leg::exchange([Reach::All, Reach::OWN])])
+        .tile(5)
+        .fixed();
+    // step 6: shard(B, i @ x, j @ y): B, local
+    let b_tile = Transfer::output("B");
+    Kernel::new(
+            "torus",
+            "B[i, j] = A[(i - 1) % 7, j] + A[(i + 1) % 7, j] + A[i, (j - 1) % 5] + A[i, (j + 1) % 5] - w[(i + j) % 4] * A[i, j]",
+            &mesh(),
+            Assign::Set,
+            [&sharding_a(), &sharding_w(), &sharding_b()],
+        )
+        .loops([2])
+        .transfers([a_tile, w_tile, b_tile])
+        .overwrites()
 }

@@ -424,7 +424,7 @@ fn moves_begin_before_the_kernels_that_do_not_need_them() {
     .assert_eq(&program.to_string());
     let source = rust_source(&program, &SourceOptions::default());
     let at = |text: &str| source.find(text).unwrap_or_else(|| panic!("no `{text}` in\n{source}"));
-    assert!(at("self.step_1.run(self.world") < at("self.step_2.run(a_0"), "{source}");
+    assert!(at("self.step_1.run(self.world") < at("self.product_1(a_0"), "{source}");
     let read: Program = serde_json::from_str(&serde_json::to_string(&program).expect("written")).expect("read");
     assert_eq!(read, program);
 }

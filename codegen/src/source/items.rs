@@ -1,36 +1,34 @@
-//! The items of an emitted module: mesh, shardings, `run` and `run_into`.
+//! The items of an emitted module of one kernel: mesh, shardings, `run` and `run_into`, and the kernel's table.
 //!
 //! ```text
 //! pub fn mesh() -> Mesh { .. }
 //! pub fn sharding_a() -> Sharding { .. }                          per tensor
 //! pub fn run(world, &a, &b, scalars..) -> Result<DistArray>       makes a `Prepared` for one run
 //! pub fn run_into(world, &a, &b, &mut c, scalars..) -> Result<()>
-//! pub struct Prepared { grid, fields.. }
-//! impl Prepared { new(world); run(..); run_into(..); set_first(is_first) }
+//! pub struct Prepared { engine, .. }
+//! impl Prepared { new(world); run(..); run_into(..) }
+//! fn kernel() -> Kernel<'static> { .. }
 //! ```
 //!
 //! `run` fills a new output with the identity of the kernel's operation and calls `run_into`, which contains the
 //! statements and accumulates into the output; so each statement is emitted once.
 
-use super::field::Field;
+use super::body::Writer;
 use super::index::literal;
-use super::mentions;
 use super::names::Names;
 use polyshard_layout::{AxisExpr, Division, Mesh, Name, Placement, Sharding};
-use polyshard_program::{Assign, LeafOp, Nest, TileId};
+use polyshard_program::{Assign, LeafOp, Nest, Statement};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
-/// The items of a module: `fields` are made before the first run, which has `body` for statements.
-///
-/// `run_into` contains, in this order: the fields by name, the checks that arrays are sharded as the program says, the
-/// call that clears the output, the statements, and the release of the inputs, where ranks that read each other's
-/// memory wait.
-///
-/// Tiles that other kernels keep are parameters after the inputs; each tile that this one keeps for others has a
-/// method.
-pub(super) fn items(nest: &Nest, names: &Names, kept: &[TileId], fields: &[Field], body: &TokenStream) -> TokenStream {
+/// The items of a module of one kernel that runs these statements.
+pub(super) fn items(nest: &Nest, statements: &[Statement], names: &Names) -> TokenStream {
     let kernel = &nest.kernel;
+    let field = match &nest.leaf.op {
+        LeafOp::Named { .. } => "leaf",
+        _ => "products",
+    };
+    let writer = Writer::new(nest, names, format_ident!("{field}"));
     let mesh = mesh(&nest.mesh);
     let shardings = kernel.tensors().zip(&nest.shardings).zip(&names.shardings);
     let shardings =
@@ -39,7 +37,7 @@ pub(super) fn items(nest: &Nest, names: &Names, kept: &[TileId], fields: &[Field
     let (inputs, output) = names.tensors.split_at(kernel.inputs().len());
     let (c, scalars) = (&output[0], &names.scalars);
     let sharding_c = &names.shardings[inputs.len()];
-    let identity = reduce_op(kernel.assign());
+    let identity = identity(kernel.assign(), &element);
     let prepared_doc = format!(" What runs of `{}` need, made once.", kernel.statement());
     let run_doc = format!(" Runs `{}` on all ranks, which each return their shard of the output.", kernel.statement());
     let into_doc = match kernel.assign() {
@@ -58,34 +56,14 @@ pub(super) fn items(nest: &Nest, names: &Names, kept: &[TileId], fields: &[Field
     };
     let [input_errors, tensor_errors] = ["inputs", "tensors"]
         .map(|arrays| format!(" If the {arrays} are not sharded as the program expects them, or communication fails."));
-    let restart = restart_output(nest, names);
     let checks = kernel.tensors().zip(&names.tensors).zip(&names.shardings);
     let checks = checks.map(|((tensor, ident), sharding)| check(ident, tensor.name, sharding));
-    let end = match nest.reads_others() {
-        true => quote! { shared.release() },
-        false => quote! { Ok(()) },
-    };
-    let statements = quote! { #restart #body };
-    // A field that is used only by another field, or is not needed because all ranks do the same, is not named.
-    let used: Vec<_> = std::iter::once(format_ident!("grid"))
-        .chain(fields.iter().map(|field| field.name.clone()))
-        .filter(|name| mentions(&statements, &name.to_string()))
-        .collect();
-    let rest = (used.len() <= fields.len()).then(|| quote! { .. });
-    let own = (!used.is_empty()).then(|| quote! { let Self { #(#used,)* #rest } = self; });
-    let (tiles, tiles_of_others) = tile_parameters(nest, names);
-    let keeps = kept.iter().map(|&tile| keeps(nest, names, tile));
-    let set_first = nest.brings_once().then(|| {
-        quote! {
-            /// Says whether the runs that follow are of the first of several rounds, which brings what no round writes.
-            pub fn set_first(&mut self, is_first: bool) {
-                self.is_first = is_first;
-            }
-        }
-    });
-    let declared = fields.iter().map(|Field { name, r#type, .. }| quote! { #name: #r#type });
-    let made = fields.iter().map(|Field { name, new, .. }| quote! { let #name = #new; });
-    let made_names = fields.iter().map(|field| &field.name);
+    let (body, table) =
+        (writer.body(0, statements), writer.table(&names.table, &names.shardings.iter().collect::<Vec<_>>()));
+    let (kept, table_name) = (writer.kept_by_leaf().unzip(), &names.table);
+    let ((types, made), field) = (kept, &writer.kept);
+    let declared = types.map(|of| quote! { #field: #of, });
+    let made = made.map(|made| quote! { #field: #made, });
     quote! {
         #mesh
         #(#shardings)*
@@ -97,10 +75,9 @@ pub(super) fn items(nest: &Nest, names: &Names, kept: &[TileId], fields: &[Field
         pub fn run(
             world: &World,
             #(#inputs: &DistArray<#element>,)*
-            #tiles_of_others
             #(#scalars: #element,)*
         ) -> Result<DistArray<#element>> {
-            Prepared::new(world)?.run(#(#inputs,)* #(#tiles,)* #(#scalars,)*)
+            Prepared::new(world)?.run(#(#inputs,)* #(#scalars,)*)
         }
 
         #[doc = #into_doc]
@@ -110,17 +87,16 @@ pub(super) fn items(nest: &Nest, names: &Names, kept: &[TileId], fields: &[Field
         pub fn run_into(
             world: &World,
             #(#inputs: &DistArray<#element>,)*
-            #tiles_of_others
             #c: &mut DistArray<#element>,
             #(#scalars: #element,)*
         ) -> Result<()> {
-            Prepared::new(world)?.run_into(#(#inputs,)* #(#tiles,)* #c, #(#scalars,)*)
+            Prepared::new(world)?.run_into(#(#inputs,)* #c, #(#scalars,)*)
         }
 
         #[doc = #prepared_doc]
         pub struct Prepared<'world> {
-            grid: Grid<'world>,
-            #(#declared,)*
+            engine: Engine<'world, #element>,
+            #declared
         }
 
         impl<'world> Prepared<'world> {
@@ -129,9 +105,7 @@ pub(super) fn items(nest: &Nest, names: &Names, kept: &[TileId], fields: &[Field
             /// # Errors
             #[doc = #new_errors]
             pub fn new(world: &'world World) -> Result<Self> {
-                let grid = Grid::new(world, &mesh())?;
-                #(#made)*
-                Ok(Self { grid, #(#made_names,)* })
+                Ok(Self { #made engine: Engine::new(world, [#table_name()])? })
             }
 
             /// Runs the program on all ranks, which each return their shard of the output.
@@ -141,11 +115,10 @@ pub(super) fn items(nest: &Nest, names: &Names, kept: &[TileId], fields: &[Field
             pub fn run(
                 &mut self,
                 #(#inputs: &DistArray<#element>,)*
-                #tiles_of_others
                 #(#scalars: #element,)*
             ) -> Result<DistArray<#element>> {
-                let mut #c = DistArray::filled(self.grid.world(), &#sharding_c(), #identity.identity())?;
-                self.run_into(#(#inputs,)* #(#tiles,)* &mut #c, #(#scalars,)*)?;
+                let mut #c = DistArray::filled(self.engine.world(), &#sharding_c(), #identity)?;
+                self.run_into(#(#inputs,)* &mut #c, #(#scalars,)*)?;
                 Ok(#c)
             }
 
@@ -156,76 +129,21 @@ pub(super) fn items(nest: &Nest, names: &Names, kept: &[TileId], fields: &[Field
             pub fn run_into(
                 &mut self,
                 #(#inputs: &DistArray<#element>,)*
-                #tiles_of_others
                 #c: &mut DistArray<#element>,
                 #(#scalars: #element,)*
             ) -> Result<()> {
-                #own
                 #(#checks)*
-                #statements
-                #end
+                #body
             }
-
-            #set_first
-            #(#keeps)*
         }
-    }
-}
 
-/// The tiles that other kernels keep for this one, as names and as parameters.
-fn tile_parameters<'a>(nest: &Nest, names: &'a Names) -> (Vec<&'a Ident>, TokenStream) {
-    let tiles: Vec<_> = nest.kept().map(|(tile, _)| &names.tiles[tile.0]).collect();
-    let element = element(nest);
-    let parameters = quote! { #(#tiles: KeptTile<'_, #element>,)* };
-    (tiles, parameters)
-}
-
-/// The name of the method that returns a tile, by its number, to kernels that read it instead of fetching.
-pub(super) fn kept_tile(TileId(number): TileId) -> Ident {
-    format_ident!("tile_{number}")
-}
-
-/// The method of a kernel that returns a tile.
-///
-/// ```text
-/// pub fn tile_0(&self) -> KeptTile<'_, f32> { KeptTile::new(&self.x_tile, Some(&self.known_inputs)) }
-/// ```
-fn keeps(nest: &Nest, names: &Names, tile: TileId) -> TokenStream {
-    let (element, method, field) = (element(nest), kept_tile(tile), &names.tiles[tile.0]);
-    let doc = format!(" What the last run was brought of `{}`.", nest.tensor_name(nest.transfers[tile.0].tensor));
-    let known = if nest.reads_others() {
-        quote! { Some(&self.known_inputs) }
-    } else {
-        quote! { None }
-    };
-    quote! {
-        #[doc = #doc]
-        #[must_use]
-        pub fn #method(&self) -> KeptTile<'_, #element> {
-            KeptTile::new(&self.#field, #known)
-        }
+        #table
     }
 }
 
 /// Whether runs overwrite all of the output.
 pub(super) fn writes_all(nest: &Nest) -> bool {
     nest.kernel.assign() == Assign::Set && nest.kernel.written().is_none()
-}
-
-/// Whether `=` clears the output before it sums: not if the leaf assigns each element once.
-pub(super) fn clears(nest: &Nest) -> bool {
-    nest.kernel.assign() == Assign::Set && !nest.leaf.overwrites
-}
-
-/// Resets the output before the first contribution: elements that the kernel writes become 0 if it does not accumulate
-/// into them, and others keep their values.
-fn restart_output(nest: &Nest, names: &Names) -> Option<TokenStream> {
-    let (c, name) = (names.tensors.last(), &names.written);
-    let zero = zero(&element(nest));
-    clears(nest).then(|| match nest.kernel.written() {
-        Some(_) => quote! { #name.fill(#c, #zero); },
-        None => quote! { #c.block_mut().fill(#zero); },
-    })
 }
 
 /// The element type.
@@ -236,6 +154,20 @@ pub(super) fn element(nest: &Nest) -> Ident {
 /// The zero of an element type.
 pub(super) fn zero(element: &Ident) -> syn::Lit {
     syn::parse_str(&format!("0{element}")).expect("a literal with a suffix")
+}
+
+/// The element that an output starts from.
+pub(super) fn identity(assign: Assign, element: &Ident) -> TokenStream {
+    match assign {
+        Assign::Set | Assign::Add => {
+            let zero = zero(element);
+            quote! { #zero }
+        }
+        Assign::Mul | Assign::Max | Assign::Min => {
+            let op = reduce_op(assign);
+            quote! { #op.identity() }
+        }
+    }
 }
 
 /// The operation that combines values.
@@ -320,7 +252,12 @@ fn new_placement(placement: &Placement) -> TokenStream {
                 Division::Block { at } => {
                     let at = axis_expr(at, false);
                     if nth == 0 {
-                        quote! { Placement::block(#dim, #at) }
+                        let dim = literal(*dim as i64);
+                        // A name alone is an expression, too.
+                        match &level_axis(level) {
+                            Some(name) => quote! { Placement::block(#dim, #name) },
+                            None => quote! { Placement::block(#dim, #at) },
+                        }
                     } else {
                         quote! { .at(#at) }
                     }
@@ -344,6 +281,14 @@ fn new_placement(placement: &Placement) -> TokenStream {
             let axis = axis.as_str();
             quote! { Placement::partial(#axis) }
         }
+    }
+}
+
+/// The axis by whose coordinate a level divides, if that is all.
+fn level_axis(level: &Division) -> Option<String> {
+    match level {
+        Division::Block { at: AxisExpr::Axis(name) } => Some(name.to_string()),
+        _ => None,
     }
 }
 

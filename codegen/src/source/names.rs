@@ -2,7 +2,7 @@
 //!
 //! Code is written with placeholders, one unique placeholder per name. When all of it is written, each placeholder gets
 //! the user's name if no other identifier of the code has it, otherwise that name with underscores appended. So no list
-//! of reserved names is needed: they are the identifiers in the code. A name derived from a user's name, `along_x` or
+//! of reserved names is needed: they are the identifiers in the code. A name derived from a user's name, such as
 //! `a_tile`, is a placeholder too.
 //!
 //! ```text
@@ -15,12 +15,13 @@
 //! Names are written in lower case, like variables in Rust, so a pattern never means a constant or a variant, such as
 //! `None`.
 
-use polyshard_layout::{Name, Stages};
+use polyshard_layout::Name;
 use polyshard_program::{AxisId, Nest, Symbol, TileId};
 use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
+use quote::format_ident;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The placeholders of one emitted module.
+/// The placeholders of one kernel.
 pub(super) struct Names {
     /// This rank's coordinates, per axis of the mesh: `x`, `y`.
     pub axes: Vec<Ident>,
@@ -32,18 +33,14 @@ pub(super) struct Names {
     pub scalars: Vec<Ident>,
     /// `sharding_a` and the like, per tensor.
     pub shardings: Vec<Ident>,
+    /// The function that returns the kernel's table.
+    pub table: Ident,
     /// `a_tile` and the like, per transfer.
     pub tiles: Vec<Ident>,
-    /// `a_region` and the like, per transfer.
-    pub regions: Vec<Ident>,
-    /// `c_written`, the elements of the output that the kernel writes.
-    pub written: Ident,
     /// `v0, v1, ..`, the elements that a leaf reads.
     pub elements: Vec<Ident>,
     /// `n0, n1, ..`, the indices that it reads as numbers.
     pub numbers: Vec<Ident>,
-    /// `along_x` and the like, by axes and stages.
-    groups: BTreeMap<(Vec<usize>, Option<Stages>), Ident>,
     /// The wanted names of all placeholders.
     pub wanted: Wanted,
 }
@@ -51,13 +48,27 @@ pub(super) struct Names {
 /// The names that placeholders get if they are free, most public first: later ones get the underscores, so that
 /// functions and parameters keep the names that a caller expects.
 #[derive(Default)]
-pub(super) struct Wanted(Vec<String>);
+pub(super) struct Wanted {
+    names: Vec<String>,
+    /// What placeholders begin with: other than those of kernels in the same module.
+    prefix: &'static str,
+}
 
 impl Wanted {
+    /// The names of a module of several kernels, each of which has names of its own.
+    pub(super) fn of_module() -> Self {
+        Self { prefix: "m", ..Self::default() }
+    }
+
     /// A new placeholder for the name `wanted`.
     pub(super) fn name(&mut self, wanted: &str) -> Ident {
-        self.0.push(identifier(wanted));
-        placeholder(self.0.len() - 1)
+        self.names.push(identifier(wanted));
+        self.placeholder(self.names.len() - 1)
+    }
+
+    /// A unique identifier: a user's name is never written before it is chosen, and ours begin differently.
+    fn placeholder(&self, number: usize) -> Ident {
+        format_ident!("__{}{number}", self.prefix)
     }
 
     fn names<'a>(&mut self, wanted: impl IntoIterator<Item = &'a str>) -> Vec<Ident> {
@@ -68,14 +79,14 @@ impl Wanted {
     pub(super) fn chosen(&self, code: &TokenStream) -> Chosen {
         let mut taken = BTreeSet::new();
         identifiers(code, &mut taken);
-        let named = self.0.iter().enumerate().map(|(number, wanted)| {
+        let named = self.names.iter().enumerate().map(|(number, wanted)| {
             let mut name = wanted.clone();
             // A keyword is not an identifier, but becomes one with an underscore appended.
             while taken.contains(&name) || !is_identifier(&name) {
                 name.push('_');
             }
             taken.insert(name.clone());
-            (placeholder(number), Ident::new(&name, Span::call_site()))
+            (self.placeholder(number), Ident::new(&name, Span::call_site()))
         });
         Chosen(named.collect())
     }
@@ -91,26 +102,16 @@ impl Names {
             kernel.tensors().map(|tensor| wanted.name(&name(tensor.name.as_str()))).collect()
         };
         let shardings = of_tensors(&mut wanted, |tensor| format!("sharding_{tensor}"));
+        let table = wanted.name("kernel");
         let tensors = of_tensors(&mut wanted, str::to_owned);
         let scalars = wanted.names(kernel.scalars().iter().map(|scalar| scalar.0.as_str()));
         let loops = wanted.names(nest.loops.iter().map(|l| l.name.as_str()));
         let axes = wanted.names(nest.mesh.as_slice().iter().map(|axis| axis.name.as_str()));
         let tiles: Vec<_> = (0..nest.transfers.len()).map(|number| nest.tile_name(TileId(number))).collect();
-        let regions: Vec<_> = tiles.iter().map(|tile| tile.replacen("_tile", "_region", 1)).collect();
         let tiles = wanted.names(tiles.iter().map(String::as_str));
-        let regions = wanted.names(regions.iter().map(String::as_str));
-        let written = wanted.name(&format!("{}_written", kernel.output().name));
-        let axis = |axis: &usize| nest.mesh.as_slice()[*axis].name.as_str();
-        let groups = nest.groups().into_iter().map(|(axes, stages)| {
-            let along = axes.iter().map(axis).collect::<Vec<_>>().join("_");
-            let how = if stages.is_some() { "_in_stages" } else { "" };
-            let group = wanted.name(&format!("along_{along}{how}"));
-            ((axes, stages), group)
-        });
-        let groups = groups.collect();
         let elements = (0..kernel.value().accesses().len()).map(|number| wanted.name(&format!("v{number}"))).collect();
         let numbers = (0..kernel.value().indices().len()).map(|number| wanted.name(&format!("n{number}"))).collect();
-        Self { axes, loops, tensors, scalars, shardings, tiles, regions, written, elements, numbers, groups, wanted }
+        Self { axes, loops, tensors, scalars, shardings, table, tiles, elements, numbers, wanted }
     }
 
     pub(super) fn symbol(&self, symbol: Symbol) -> &Ident {
@@ -123,12 +124,6 @@ impl Names {
     pub(super) fn scalar(&self, nest: &Nest, name: Name) -> &Ident {
         let found = nest.kernel.scalars().iter().position(|scalar| scalar.0 == name);
         &self.scalars[found.expect("a checked kernel declares its scalars; this is a bug in polyshard")]
-    }
-
-    /// The group of the ranks that differ along these axes, whose collectives run in these stages.
-    pub(super) fn group(&self, axes: &[usize], stages: Option<&Stages>) -> &Ident {
-        let key = (axes.to_vec(), stages.cloned());
-        self.groups.get(&key).expect("a nest lists its groups; this is a bug in polyshard")
     }
 }
 
@@ -150,11 +145,6 @@ impl Chosen {
         });
         written.collect()
     }
-}
-
-/// A unique identifier: a user's name is never written before it is chosen, and ours begin differently.
-fn placeholder(number: usize) -> Ident {
-    Ident::new(&format!("__{number}"), Span::call_site())
 }
 
 /// All identifiers of the code.

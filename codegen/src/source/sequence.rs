@@ -1,7 +1,6 @@
 //! Programs of several statements: the fields that are made once, the actions of a run in their order, and their names.
 //!
-//! This module corresponds to `Nest::actions`, for a whole program instead of a nest, and does not depend on a
-//! language: [`spelling`] writes each step and each action as Rust.
+//! This does not depend on a language: [`spelling`] writes each step and each action as Rust.
 //!
 //! Without rounds, each statement makes the array that it writes, which is dropped after its last use. In rounds this
 //! would allocate repeatedly, so arrays are taken from a room (a memory pool) and are returned to it.
@@ -13,19 +12,16 @@ pub(super) use spelling::module;
 use super::items::writes_all;
 use super::names::Wanted;
 use polyshard_program::{
-    ArrayId, ArrayKind, Assign, Body, Carried, Move, MoveId, Nest, NestId, Part, Program, Repeat, RepeatId, Rooms,
-    Statement, TileId, Written,
+    ArrayId, ArrayKind, Assign, Body, Carried, Move, MoveId, NestId, Part, Program, Repeat, RepeatId, Rooms, Statement,
 };
 use proc_macro2::Ident;
 
-/// A field that is made once, in the order of first use.
-enum Step<'a> {
-    /// The `Prepared` of a kernel that runs these statements; `module` has its code.
-    Kernel { module: &'a Ident, nest: &'a Nest, statements: &'a [Statement] },
-    /// The elements that a kernel writes of an array; the others are those of the previous version.
-    Written { written: Written, sharding: &'a Ident },
-    /// The plan of a move from one sharding to another.
-    Move { moved: &'a Move, from: &'a Ident, to: &'a Ident },
+/// The plan of a move from one sharding to another, which is made once.
+struct Step<'a> {
+    name: &'a Ident,
+    moved: &'a Move,
+    from: &'a Ident,
+    to: &'a Ident,
 }
 
 /// An array as an argument.
@@ -38,24 +34,21 @@ struct Argument<'a> {
 
 /// The next operation of a run, with the names of its operands.
 enum Action<'a> {
-    /// Sets for a kernel whether this is the first of the rounds around it, which fetches data that no round writes.
-    SetFirst { step: &'a Ident, round: &'a Ident },
-    /// Makes an array of zeros.
-    Make { array: &'a Ident, sharding: &'a Ident },
+    /// Makes an array, filled with the identity of an operation or with zeros.
+    Make { array: &'a Ident, sharding: &'a Ident, identity: Option<Assign> },
     /// Makes an array in memory that rounds reuse: filled with the identity of an operation, or uninitialised.
     MakeIn { room: &'a Ident, array: &'a Ident, sharding: &'a Ident, identity: Option<Assign> },
     /// Begins the next version of an array: clears the elements that its kernel writes, unless the kernel does so
     /// itself with `=`, and copies the others from the previous version.
-    Begin { step: &'a Ident, array: &'a Ident, before: Argument<'a>, identity: Option<Assign> },
-    /// Runs a kernel, which makes its output or writes `into` an existing one.
+    Begin { nest: NestId, array: &'a Ident, before: Argument<'a> },
+    /// Runs a kernel, which writes an existing array.
     Run {
-        step: &'a Ident,
+        kernel: &'a Ident,
         inputs: Vec<Argument<'a>>,
-        /// The tiles of other kernels that it reads.
-        tiles: Vec<(&'a Ident, TileId)>,
         output: &'a Ident,
         scalars: &'a [Ident],
-        into: bool,
+        /// The counter of the rounds around it, of which the first one fetches data that no round writes.
+        round: Option<&'a Ident>,
     },
     /// Moves elements to a new array, or `into` an existing one.
     Redistribute { step: &'a Ident, source: Argument<'a>, target: &'a Ident, into: bool },
@@ -80,13 +73,15 @@ enum Action<'a> {
     Own(&'a Ident),
 }
 
-/// Walks over a program, and collects the fields that are made once.
+/// Walks over a program, and collects its kernels and the plans of its moves.
 struct Walk<'a> {
     program: &'a Program,
     names: &'a Names,
     rooms: Rooms,
     /// The steps so far, each of which has taken its name from [`Names::steps`].
-    steps: Vec<(&'a Ident, Step<'a>)>,
+    steps: Vec<Step<'a>>,
+    /// The kernels so far, with their statements.
+    kernels: Vec<(NestId, &'a [Statement])>,
 }
 
 impl<'a> Walk<'a> {
@@ -119,21 +114,6 @@ impl<'a> Walk<'a> {
         repeat.leaves().into_iter().filter(|id| !is_value(id)).collect()
     }
 
-    /// The name of the next step.
-    fn step(&mut self, step: Step<'a>) -> &'a Ident {
-        let name = &self.names.steps[self.steps.len()];
-        self.steps.push((name, step));
-        name
-    }
-
-    /// The name of a kernel that has run before.
-    fn step_of(&self, NestId(id): NestId) -> &'a Ident {
-        let module = &self.names.kernels[id];
-        let is_it = |step: &Step<'_>| matches!(step, Step::Kernel { module: other, .. } if *other == module);
-        let found = self.steps.iter().find(|(_, step)| is_it(step));
-        found.expect("a tile is kept of a kernel that has run; this is a bug in polyshard").0
-    }
-
     fn array(&self, id: ArrayId) -> &'a Ident {
         &self.names.arrays[id.0]
     }
@@ -151,33 +131,32 @@ impl<'a> Walk<'a> {
         Action::MakeIn { room: self.room(id), array: self.array(id), sharding: &self.names.shardings[id.0], identity }
     }
 
-    /// A kernel's run. Outside rounds it makes its output; inside, it writes to reused memory, which is first filled
-    /// with the identity unless the kernel overwrites all of it.
+    /// A kernel's run, which writes an array that is filled with the identity first, unless the kernel overwrites all of it. Inside
+    /// rounds, that is reused memory.
     fn nest(&mut self, id: NestId, statements: &'a [Statement], around: Option<RepeatId>) -> Vec<Action<'a>> {
         let (names, nest) = (self.names, &self.program.body().nests[id.0]);
-        let step = self.step(Step::Kernel { module: &names.kernels[id.0], nest, statements });
+        self.kernels.push((id, statements));
         let inputs = nest.reads().iter().map(|&id| self.argument(id)).collect();
         let (output, scalars) = (self.array(nest.writes()), &names.scalars[id.0][..]);
-        let tiles = nest.kept().map(|(_, (from, tile))| (self.step_of(from), tile)).collect();
-        let run = Action::Run { step, inputs, tiles, output, scalars, into: around.is_some() };
-        let Some(around) = around else { return vec![run] };
-        let first = nest.brings_once().then(|| Action::SetFirst { step, round: &names.rounds[around.0] });
+        let round = around.filter(|_| nest.brings_once()).map(|around| &names.rounds[around.0]);
+        let run = Action::Run { kernel: &names.kernels[id.0], inputs, output, scalars, round };
+        if around.is_none() {
+            let sharding = &names.shardings[nest.writes().0];
+            return vec![Action::Make { array: output, sharding, identity: Some(nest.kernel.assign()) }, run];
+        }
         let identity = (!writes_all(nest)).then(|| nest.kernel.assign());
-        let before = self.program.body().version_before(nest).zip(nest.kernel.written());
-        let begin = before.map(|(before, written)| {
-            let step = self.step(Step::Written { written, sharding: &names.shardings[nest.writes().0] });
-            let identity = identity.filter(|assign| *assign != Assign::Set);
-            Action::Begin { step, array: output, before: self.argument(before), identity }
-        });
+        let before = self.program.body().version_before(nest).filter(|_| nest.kernel.written().is_some());
+        let begin = before.map(|before| Action::Begin { nest: id, array: output, before: self.argument(before) });
         let made = self.made(nest.writes(), identity.filter(|_| begin.is_none()));
-        first.into_iter().chain([made]).chain(begin).chain([run]).collect()
+        [made].into_iter().chain(begin).chain([run]).collect()
     }
 
     /// A move. A reduction runs in place, so its target is made first.
     fn moved(&mut self, id: MoveId, is_of_round: bool) -> Vec<Action<'a>> {
         let moved = &self.program.body().moves[id.0];
         let [from, to] = [moved.source, moved.target].map(|id| &self.names.shardings[id.0]);
-        let (step, target) = (self.step(Step::Move { moved, from, to }), self.array(moved.target));
+        let (step, target) = (&self.names.steps[self.steps.len()], self.array(moved.target));
+        self.steps.push(Step { name: step, moved, from, to });
         let made = is_of_round.then(|| self.made(moved.target, None));
         if moved.way.procedure().is_none() {
             let source = self.argument(moved.source);
@@ -186,7 +165,7 @@ impl<'a> Walk<'a> {
                 .chain([Action::Redistribute { step, source, target, into: is_of_round }])
                 .collect();
         }
-        let made = made.unwrap_or(Action::Make { array: target, sharding: to });
+        let made = made.unwrap_or(Action::Make { array: target, sharding: to, identity: None });
         vec![made, Action::Reduce { step, source: self.array(moved.source), target, op: moved.op }]
     }
 
@@ -228,8 +207,10 @@ struct Names {
     shardings: Vec<Ident>,
     /// By array: `a_0`, `y_3`.
     arrays: Vec<Ident>,
-    /// By kernel, its module: `first_1`.
+    /// By kernel, the method that runs it: `first_1`.
     kernels: Vec<Ident>,
+    /// By kernel, the function that returns its table: `first_1_table`.
+    tables: Vec<Ident>,
     /// By kernel: `scale_of_2`.
     scalars: Vec<Vec<Ident>>,
     /// By step, its field: `step_1`.
@@ -243,23 +224,23 @@ struct Names {
 
 impl Names {
     fn new(program: &Program) -> Self {
-        let mut wanted = Wanted::default();
+        let mut wanted = Wanted::of_module();
         let arrays = || program.arrays().iter().enumerate().map(|(id, array)| format!("{}_{id}", array.name));
         let shardings = arrays().map(|array| wanted.name(&format!("sharding_{array}"))).collect();
         let arrays = arrays().map(|array| wanted.name(&array)).collect();
         let nests = || program.nests().map(|nest| &nest.kernel).zip(1..);
         let kernels = nests().map(|(kernel, number)| wanted.name(&format!("{}_{number}", kernel.name()))).collect();
+        let tables =
+            nests().map(|(kernel, number)| wanted.name(&format!("{}_{number}_table", kernel.name()))).collect();
         let scalars = nests().map(|(kernel, number)| {
             let scalars = kernel.scalars().iter();
             scalars.map(|scalar| wanted.name(&format!("{}_of_{number}", scalar.0))).collect()
         });
         let scalars = scalars.collect();
-        let versions = program.nests().filter(|nest| program.body().version_before(nest).is_some()).count();
-        let steps = program.nests().len() + program.moves().len() + versions;
-        let steps = (1..=steps).map(|number| wanted.name(&format!("step_{number}"))).collect();
+        let steps = (1..=program.moves().len()).map(|number| wanted.name(&format!("step_{number}"))).collect();
         let rooms = if program.body().repeats.is_empty() { 0 } else { program.rooms().most.len() };
         let rooms = (0..rooms).map(|room| wanted.name(&format!("room_{room}"))).collect();
         let rounds = program.body().repeats.iter().map(|_| wanted.name("round")).collect();
-        Self { shardings, arrays, kernels, scalars, steps, rooms, rounds, wanted }
+        Self { shardings, arrays, kernels, tables, scalars, steps, rooms, rounds, wanted }
     }
 }

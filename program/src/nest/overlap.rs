@@ -1,8 +1,7 @@
 //! How much of a transfer can overlap computation.
 
-use super::{Direction, LeafOp, Leg, Nest, Owners, Role, Transfer};
+use super::{LeafOp, Leg, Nest, Role, Transfer};
 use crate::ids::LeafLoopId;
-use polyshard_layout::Neighbours;
 
 /// The number of iterations of the innermost loop around a transfer for which it sends, and for how many of these it overlaps
 /// computation.
@@ -84,22 +83,6 @@ impl Nest {
         }
     }
 
-    /// Returns the offsets of the peers from which a rank receives a transfer, or to which it sends the output, during computation;
-    /// without the messages of a [group](Transfer::group_ahead), and without permutations.
-    #[must_use]
-    pub fn peers_ahead(&self, transfer: &Transfer) -> Vec<Neighbours> {
-        if !transfer.is_under_way() || transfer.group_ahead().is_some() {
-            return Vec::new();
-        }
-        let is_local = |leg: &&Leg| match leg {
-            Leg::InPlace | Leg::Copy => true,
-            Leg::Collective { .. } => transfer.direction == Direction::In,
-            Leg::Halo { .. } | Leg::Exchange { .. } | Leg::Shift(_) | Leg::Permute { .. } => false,
-        };
-        let peers = transfer.route.legs.iter().filter(|leg| !is_local(leg));
-        peers.filter_map(|leg| leg.reach(&self.mesh)).collect()
-    }
-
     /// Returns the fraction of a transfer that overlaps iterations of its loop, from 0 to 1.
     #[must_use]
     pub fn hidden_part(&self, transfer: &Transfer) -> f64 {
@@ -113,17 +96,5 @@ impl Transfer {
     #[must_use]
     pub fn is_under_way(&self) -> bool {
         self.ahead > 0 || self.interior_first
-    }
-
-    /// Returns the axes along which members of a group exchange messages during computation: for a tile that a group gets by one
-    /// collective, whose members may forward it, and for sums that are computed in pieces.
-    #[must_use]
-    pub fn group_ahead(&self) -> Option<&[usize]> {
-        match (self.direction, self.route.at_owners()) {
-            _ if self.ahead == 0 => None,
-            (Direction::In, [Leg::Collective { axes, owners: Owners::One(_) | Owners::Parts, .. }, ..]) => Some(axes),
-            (Direction::Out { .. }, [Leg::Collective { axes, .. }]) if self.tile.in_pieces => Some(axes),
-            _ => None,
-        }
     }
 }

@@ -39,13 +39,15 @@ pub enum Direction {
 }
 
 /// How a region gets from its owners to a rank, or backwards: a sequence of legs, the first one at the owners.
+///
+/// `C` is what coordinates of ranks are, and `R` what regions are: expressions in programs, functions where transfers are carried out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Route {
+pub struct Route<C = Vec<Expr>, R = Region> {
     /// One leg, or two of which the second forwards the tiles of the first; then perhaps a shift, which replaces the others in all
     /// iterations but the one next to the owners: the first of an input, the last of an output.
-    pub legs: Vec<Leg>,
+    pub legs: Vec<Leg<C>>,
     /// The region that the first of two legs leaves in tiles; empty on ranks that forward nothing.
-    pub held: Option<Region>,
+    pub held: Option<R>,
 }
 
 /// A part of a [`Route`].
@@ -65,7 +67,7 @@ pub struct Route {
 /// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Leg {
+pub enum Leg<C = Vec<Expr>> {
     /// The region is in the rank's own shard, and the leaf reads or writes it in place.
     InPlace,
     /// The rank owns the region, but block-cyclic: it is copied between its own shard and the tile.
@@ -75,7 +77,7 @@ pub enum Leg {
         /// The axes.
         axes: Axes,
         /// Which of these ranks own the region.
-        owners: Owners,
+        owners: Owners<C>,
         /// How it is carried out; as one call if not given.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<CollectiveBy>,
@@ -85,9 +87,9 @@ pub enum Leg {
     /// With one rank in each direction.
     Permute {
         /// The coordinates of the rank that owns this rank's region.
-        owner: Vec<Expr>,
+        owner: C,
         /// The coordinates of the rank whose region this rank owns.
-        served: Vec<Expr>,
+        served: C,
     },
     /// With neighbours, which own the part of the region that the rank does not own.
     ///
@@ -116,9 +118,9 @@ pub enum CollectiveBy {
 
 /// Which ranks along the axes of a collective own the region.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Owners {
+pub enum Owners<C = Vec<Expr>> {
     /// The one at these coordinates along the axes.
-    One(Vec<Expr>),
+    One(C),
     /// Every one owns all of it.
     All,
     /// Every one owns a part of it.
@@ -136,16 +138,16 @@ pub struct Shift {
     pub counter: LoopId,
 }
 
-impl From<Leg> for Route {
-    fn from(leg: Leg) -> Self {
+impl<C, R> From<Leg<C>> for Route<C, R> {
+    fn from(leg: Leg<C>) -> Self {
         Self { legs: vec![leg], held: None }
     }
 }
 
-impl Route {
+impl<C, R> Route<C, R> {
     /// The route of two legs, the first of which leaves `held` in tiles.
     #[must_use]
-    pub fn of_two(first: Leg, held: Region, next: Leg) -> Self {
+    pub fn of_two(first: Leg<C>, held: R, next: Leg<C>) -> Self {
         Self { legs: vec![first, next], held: Some(held) }
     }
 
@@ -167,7 +169,7 @@ impl Route {
 
     /// Returns the legs between owners and tiles, without the shift.
     #[must_use]
-    pub fn at_owners(&self) -> &[Leg] {
+    pub fn at_owners(&self) -> &[Leg<C>] {
         &self.legs[..self.legs.len() - usize::from(self.shift().is_some())]
     }
 
@@ -184,7 +186,7 @@ impl Route {
     /// Returns whether the leaf reads or writes the rank's own shard, in all iterations.
     #[must_use]
     pub fn is_in_place(&self) -> bool {
-        self.legs == [Leg::InPlace]
+        matches!(self.legs[..], [Leg::InPlace])
     }
 
     /// Returns whether ranks move only elements that they own.
@@ -223,12 +225,6 @@ impl Route {
 }
 
 impl Leg {
-    /// Returns the leg of a collective along axes, given as positions, in one call.
-    #[must_use]
-    pub fn collective(axes: impl Into<Axes>, owners: Owners) -> Self {
-        Self::Collective { axes: axes.into(), owners, by: None }
-    }
-
     /// Returns the leg of a collective along axes, given as ascending positions, in which the rank at these coordinates along them is the
     /// owner.
     #[must_use]
@@ -236,11 +232,52 @@ impl Leg {
         let owner = owner.iter().map(|&at| Expr::constant(at as i64)).collect();
         Self::collective(axes, Owners::One(owner))
     }
+}
+
+impl<C> Leg<C> {
+    /// Returns the leg of a collective along axes, given as positions, in one call.
+    #[must_use]
+    pub fn collective(axes: impl Into<Axes>, owners: Owners<C>) -> Self {
+        Self::Collective { axes: axes.into(), owners, by: None }
+    }
 
     /// Returns the leg of an exchange with ranks that are in reach along every axis.
     #[must_use]
     pub fn exchange(along: impl Into<Vec<Reach>>) -> Self {
         Self::Exchange { reach: Neighbours::in_box(along) }
+    }
+
+    /// Returns the leg that shifts tiles by `by` places along an axis in each iteration of a loop.
+    #[must_use]
+    pub fn shift(axis: usize, by: i64, counter: usize) -> Self {
+        Self::Shift(Shift { axis: AxisId(axis), by, counter: LoopId(counter) })
+    }
+
+    /// Returns the leg of a halo from ranks that are in reach along every axis.
+    #[must_use]
+    pub fn halo(along: impl Into<Vec<Reach>>) -> Self {
+        Self::Halo { reach: Neighbours::in_box(along) }
+    }
+
+    /// Returns the same leg with other coordinates.
+    #[must_use]
+    pub fn map<'a, D>(&'a self, mut map: impl FnMut(&'a C) -> D) -> Leg<D> {
+        match self {
+            Self::InPlace => Leg::InPlace,
+            Self::Copy => Leg::Copy,
+            Self::Collective { axes, owners, by } => {
+                let owners = match owners {
+                    Owners::One(owner) => Owners::One(map(owner)),
+                    Owners::All => Owners::All,
+                    Owners::Parts => Owners::Parts,
+                };
+                Leg::Collective { axes: axes.clone(), owners, by: by.clone() }
+            }
+            Self::Shift(shift) => Leg::Shift(*shift),
+            Self::Permute { owner, served } => Leg::Permute { owner: map(owner), served: map(served) },
+            Self::Halo { reach } => Leg::Halo { reach: reach.clone() },
+            Self::Exchange { reach } => Leg::Exchange { reach: reach.clone() },
+        }
     }
 
     /// Returns the axes along which ranks communicate as a group, if they do, and the stages of their collective.

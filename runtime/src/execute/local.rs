@@ -5,6 +5,7 @@ use polyshard_program::{AxisId, Expr, LeafAccess, Nest, Region as SymbolicRegion
 
 /// The expressions of a nest on this rank: its coordinates are substituted, and expressions that depend on nothing else are evaluated.
 pub(super) struct LocalNest {
+    pub(super) coordinates: Vec<i64>,
     /// By transfer, the region that it moves.
     pub(super) regions: Vec<SymbolicRegion>,
     /// By loop of the leaf, its iterations.
@@ -33,6 +34,7 @@ impl LocalNest {
         let base = |access: &LeafAccess| access.base.iter().map(fixed).collect();
         let interior = nest.leaf.interior.iter().flat_map(|interior| &interior.ranges);
         Self {
+            coordinates: coordinates.to_vec(),
             regions: nest.transfers.iter().map(|transfer| transfer.region.map(fixed)).collect(),
             counts: nest.leaf.loops.iter().map(|l| fixed(&l.count)).collect(),
             operands: nest.leaf.operands.iter().map(base).collect(),

@@ -1,16 +1,16 @@
 //! Programs with all resources that their runs reuse: groups, tiles, leaves, and intermediate arrays. Tests: `tests/it/properties.rs`.
 
 use super::arrays::{Arrays, of_array};
-use super::kernel::{Kept, PreparedKernel, Reads, written};
+use super::kernel::PreparedKernel;
 use super::leaves::Leaves;
 use super::scalars::Scalars;
 use crate::comm::Work;
+use crate::engine::Engine;
 use crate::room::as_float;
 use crate::{DistArray, Element, Error, Redistribution, ReduceOp, Reduction, Result, Room, RunError, Transport, World};
 use polyshard_layout::{Name, Sharding};
 use polyshard_program::{Array, ArrayId, ArrayKind, Body, Move, Part, Program, Repeat, RoomId, Rooms, Statement};
 use smallvec::SmallVec;
-use std::cell::RefCell;
 use std::panic::Location;
 
 /// A program that is ready to run on one rank of a world, any number of times; made by
@@ -38,8 +38,10 @@ use std::panic::Location;
 pub struct Prepared<'a, T: Element> {
     program: &'a Program,
     world: &'a World,
-    /// By nest: one runs while others lend it their tiles.
-    kernels: Vec<RefCell<PreparedKernel<'a, T>>>,
+    /// What the runs of all nests need.
+    engine: Engine<'a, T>,
+    /// By nest.
+    kernels: Vec<PreparedKernel<'a, T>>,
     /// By move.
     moves: Vec<PreparedMove<T>>,
     inputs: Vec<ArrayId>,
@@ -73,8 +75,13 @@ impl<'a, T: Element> Prepared<'a, T> {
     pub(crate) fn new(program: &'a Program, world: &'a World) -> Result<Self> {
         world.check_mesh(program.mesh())?;
         super::check_type::<T>(program)?;
-        let kernels = program.nests().map(|nest| PreparedKernel::new(nest, world).map(RefCell::new));
-        let kernels = kernels.collect::<Result<_>>()?;
+        let (mut kernels, mut tables) = (Vec::new(), Vec::new());
+        for nest in program.nests() {
+            let (kernel, table) = PreparedKernel::new(nest, world)?;
+            kernels.push(kernel);
+            tables.push(table);
+        }
+        let engine = Engine::new(world, tables)?;
         let moves = program.moves().map(|moved| moving(program, moved, world)).collect::<Result<_>>()?;
         let made = program.arrays().iter().map(|_| None).collect();
         let names = vec![None; program.arrays().len()];
@@ -86,6 +93,7 @@ impl<'a, T: Element> Prepared<'a, T> {
         let mut prepared = Self {
             program,
             world,
+            engine,
             kernels,
             moves,
             inputs,
@@ -130,14 +138,13 @@ impl<'a, T: Element> Prepared<'a, T> {
         T::with_transport(self, transport)
     }
 
-    pub(crate) fn transported(self, transport: Transport) -> Result<Self> {
-        let kernels = self.kernels.into_iter().map(RefCell::into_inner);
-        let kernels = kernels.map(|kernel| RefCell::new(kernel.with_transport(transport))).collect();
+    pub(crate) fn transported(mut self, transport: Transport) -> Result<Self> {
+        self.engine.set_transport(transport);
         let moves = self.moves.into_iter().map(|moved| match moved {
             PreparedMove::Redistribute(moved) => PreparedMove::Redistribute(Box::new(moved.with_transport(transport))),
             reduce @ PreparedMove::Reduce(..) => reduce,
         });
-        Ok(Self { kernels, moves: moves.collect(), ..self })
+        Ok(Self { moves: moves.collect(), ..self })
     }
 
     /// Calls `tell` after each leaf that this rank computes, with the number of leaves computed in all runs: for progress reports. The
@@ -219,7 +226,7 @@ impl<'a, T: Element> Prepared<'a, T> {
         let mut output = self.target(part, id)?;
         if matches!(part, Part::Begin(_) | Part::Repeat(..)) {
             let writers = self.program.writers(id).unwrap_or_default();
-            let identity = writers.first().and_then(|nest| self.kernels[nest.0].borrow().identity());
+            let identity = writers.first().and_then(|nest| self.engine.identity(nest.0));
             output.block_mut().fill(identity.unwrap_or(T::ZERO));
         }
         Ok(output)
@@ -381,11 +388,9 @@ impl<'a, T: Element> Prepared<'a, T> {
                 match program.writers(self.outputs[0]) {
                     None => output.block_mut().copy_from_slice(made.block()),
                     // Elements that nothing writes stay unchanged.
-                    Some(writers) => writers.into_iter().for_each(|nest| {
-                        let kernel = &program.body().nests[nest.0].kernel;
-                        let written = written(kernel, self.world, made.sharding());
-                        written.into_iter().for_each(|written| written.copy(output, &made));
-                    }),
+                    Some(writers) => {
+                        writers.into_iter().for_each(|nest| self.engine.copy_written(nest.0, output, &made));
+                    }
                 }
                 self.put_back(self.outputs[0], made);
             }),
@@ -441,17 +446,12 @@ impl<'a, T: Element> Prepared<'a, T> {
                 Part::Nest(id, statements) => {
                     let reads: SmallVec<[_; 4]> = body.nests[id.0].reads().iter().map(|&id| arrays.get(id)).collect();
                     if let Some(before) = self.versions[id.0] {
-                        self.kernels[id.0].borrow().begin_version(target, arrays.get(before));
+                        self.engine.begin_version(id.0, target, arrays.get(before));
                     }
-                    let given = scalars.kernel(id);
-                    let kept = body.nests[id.0].kept();
-                    let lenders: SmallVec<[_; 4]> =
-                        kept.map(|(tile, (from, of))| (tile, self.kernels[from.0].borrow(), of)).collect();
-                    let tiles = lenders.iter().map(|(tile, lender, of)| (*tile, lender.kept_tile(*of)));
-                    let kept: SmallVec<[Kept<'_, T>; 4]> = tiles.collect();
-                    let mut kernel = self.kernels[id.0].borrow_mut();
-                    kernel.set_first(is_first);
-                    kernel.run(statements, Reads { inputs: &reads, kept: &kept }, target, given, &mut self.leaves, at)
+                    let run = self.engine.run_at(id.0, &reads, target, at);
+                    run.and_then(|run| {
+                        self.kernels[id.0].run(run, statements, is_first, scalars.kernel(id), &mut self.leaves)
+                    })
                 }
                 Part::Begin(id) => {
                     let source = arrays.get(body.moves[id.0].source).block();
@@ -533,7 +533,7 @@ impl<'a, T: Element> Prepared<'a, T> {
         let identity = match part {
             // A next version begins as the previous one.
             Part::Nest(nest, _) if self.versions[nest.0].is_some() => None,
-            Part::Nest(nest, _) => self.kernels[nest.0].borrow().identity(),
+            Part::Nest(nest, _) => self.engine.identity(nest.0),
             Part::Begin(_) | Part::Await(_) | Part::Free(_) | Part::Repeat(..) => None,
         };
         if self.room_of[id.0].is_some() {

@@ -4,34 +4,31 @@ use super::{Slices, SlicesOf};
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 
-/// A range of the iterations of each loop of a leaf.
+/// A range of the iterations of each loop of a leaf: all of them, or a part that is computed by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeafBox(SmallVec<[Range<usize>; 6]>);
+pub(crate) struct LeafBox(SmallVec<[Range<usize>; 6]>);
 
 impl LeafBox {
-    /// Returns the number of iterations of a loop.
-    ///
-    /// # Panics
-    /// If there is no such loop.
-    #[must_use]
-    pub fn count(&self, number: usize) -> usize {
-        self.0[number].len()
+    /// The number of iterations of each loop.
+    pub(crate) fn counts(&self) -> SmallVec<[usize; 6]> {
+        self.0.iter().map(Range::len).collect()
     }
 
-    /// Returns the first iteration of a loop, as a factor for strides.
-    ///
-    /// # Panics
-    /// If there is no such loop.
-    #[must_use]
-    pub fn first(&self, number: usize) -> i64 {
-        self.0[number].start as i64
+    /// The iterations of the whole leaf, whose loops have these numbers of iterations.
+    pub(crate) fn whole(counts: &[usize]) -> Self {
+        Self(counts.iter().map(|&count| 0..count).collect())
+    }
+
+    /// The first index of an access whose first index in the leaf is `base`.
+    pub(crate) fn moved_all(&self, base: &[i64], steps: &[&[i64]]) -> SmallVec<[i64; 6]> {
+        base.iter().zip(steps).map(|(base, steps)| base + self.moved(steps)).collect()
     }
 
     /// The iterations of a slice along one loop, of loops with these numbers of iterations.
     pub(crate) fn slice(counts: &[usize], along: usize, slice: Range<usize>) -> Self {
-        let mut all: SmallVec<_> = counts.iter().map(|&count| 0..count).collect();
-        all[along] = slice;
-        Self(all)
+        let mut all = Self::whole(counts);
+        all.0[along] = slice;
+        all
     }
 
     /// The distance of its first iteration from that of the leaf, in the units of the strides.
@@ -49,22 +46,8 @@ type Left = (LeafBox, Option<(usize, Slices)>);
 
 /// The boxes of a part of a leaf, one after the other: its interior, which is cut into slices while transfers are in flight, or the rims
 /// around it.
-///
-/// ```
-/// use polyshard::runtime::leaf::LeafBoxes;
-/// let (counts, interior) = ([8, 6], [(1, 7), (0, 6)]); // of two loops
-/// let mut boxes = LeafBoxes::interior(&counts, &interior, 0);
-/// let inner = boxes.next(false).expect("it is not empty");
-/// assert_eq!(([0, 1].map(|l| inner.first(l)), [0, 1].map(|l| inner.count(l))), ([1, 0], [6, 6]));
-/// assert!(boxes.next(false).is_none());
-///
-/// let mut rims = LeafBoxes::rims(&counts, &interior);
-/// let first = [(); 2].map(|()| rims.next(false).expect("there are two").first(0));
-/// assert_eq!(first, [0, 7]);
-/// assert!(rims.next(false).is_none());
-/// ```
 #[derive(Clone, Debug)]
-pub struct LeafBoxes {
+pub(crate) struct LeafBoxes {
     /// The boxes that are left, the next one last, each with the loop along which it is cut, if any.
     left: SmallVec<[Left; 8]>,
 }
@@ -75,8 +58,7 @@ impl LeafBoxes {
     ///
     /// # Panics
     /// If there is not a range for each loop, or a range exceeds its loop: a bug in polyshard.
-    #[must_use]
-    pub fn interior(counts: &[usize], interior: &[(i64, i64)], along: usize) -> Self {
+    pub(crate) fn interior(counts: &[usize], interior: &[(i64, i64)], along: usize) -> Self {
         let inner = inside(counts, interior);
         if inner.is_empty() {
             return Self { left: SmallVec::new() };
@@ -91,9 +73,8 @@ impl LeafBoxes {
     ///
     /// # Panics
     /// As for [`interior`](Self::interior).
-    #[must_use]
-    pub fn rims(counts: &[usize], interior: &[(i64, i64)]) -> Self {
-        let mut rest = LeafBox(counts.iter().map(|&count| 0..count).collect());
+    pub(crate) fn rims(counts: &[usize], interior: &[(i64, i64)]) -> Self {
+        let mut rest = LeafBox::whole(counts);
         let inner = inside(counts, interior);
         let mut left: SmallVec<[Left; 8]> = SmallVec::new();
         if inner.is_empty() {
@@ -114,7 +95,7 @@ impl LeafBoxes {
     }
 
     /// Returns the next box; `None` at the end. Of an interior, the next slice, or all that is left if nothing is in flight.
-    pub fn next(&mut self, is_coming: bool) -> Option<LeafBox> {
+    pub(crate) fn next(&mut self, is_coming: bool) -> Option<LeafBox> {
         let (next, cut) = self.left.last_mut()?;
         let Some((along, slices)) = cut else {
             return self.left.pop().map(|(next, _)| next);
@@ -168,6 +149,19 @@ mod tests {
             }
         }
         all
+    }
+
+    #[test]
+    fn the_interior_comes_first_and_then_the_rims_around_it() {
+        let (counts, interior) = ([8, 6], [(1, 7), (0, 6)]);
+        let mut boxes = LeafBoxes::interior(&counts, &interior, 0);
+        let inner = boxes.next(false).expect("it is not empty");
+        assert_eq!((inner.counts()[..].to_vec(), inner.moved(&[10, 1])), (vec![6, 6], 10));
+        assert!(boxes.next(false).is_none());
+        let mut rims = LeafBoxes::rims(&counts, &interior);
+        let first = [(); 2].map(|()| rims.next(false).expect("there are two").moved(&[1, 0]));
+        assert_eq!(first, [0, 7]);
+        assert!(rims.next(false).is_none());
     }
 
     proptest! {

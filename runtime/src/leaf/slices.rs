@@ -20,17 +20,8 @@ const SUMS: usize = 513;
 /// One loop of a leaf, cut into slices that take some milliseconds each while transfers are in flight: data that arrives between polls
 /// stays in the system's buffers. The loop indexes the output, and no slice is so thin that it would be computed in another way than the
 /// whole, so that each element has the same bits.
-///
-/// ```
-/// use polyshard::runtime::leaf::{Slices, SlicesOf};
-/// let counts = [8192, 512, 64]; // of the loops of a product
-/// let mut slices = Slices::new(&counts, 0, SlicesOf::Panels);
-/// assert_eq!(slices.next(true), Some(0..2048)); // something is on its way
-/// assert_eq!(slices.next(false), Some(2048..8192)); // all is here
-/// assert_eq!(slices.next(false), None);
-/// ```
 #[derive(Clone, Debug)]
-pub struct Slices {
+pub(crate) struct Slices {
     next: usize,
     count: usize,
     each: usize,
@@ -43,8 +34,7 @@ impl Slices {
     ///
     /// # Panics
     /// If there is no such loop.
-    #[must_use]
-    pub fn new(counts: &[usize], along: usize, of: SlicesOf) -> Self {
+    pub(crate) fn new(counts: &[usize], along: usize, of: SlicesOf) -> Self {
         let others = counts.iter().enumerate().filter(|(nth, _)| *nth != along);
         let row = others.fold(1, |all: usize, (_, &count)| all.saturating_mul(count)).max(1);
         let (points, least) = match of {
@@ -59,7 +49,7 @@ impl Slices {
     }
 
     /// Returns the next iterations, all remaining ones if nothing is in flight; `None` at the end.
-    pub fn next(&mut self, is_coming: bool) -> Option<Range<usize>> {
+    pub(crate) fn next(&mut self, is_coming: bool) -> Option<Range<usize>> {
         let start = self.next;
         let left = self.count - start;
         let len = if is_coming && left >= self.each + self.least { self.each } else { left };

@@ -52,38 +52,9 @@ impl<T: Element> Tile<T> {
     /// member, which takes communicators of its own. The links are connected here, by an empty message over each, so all members of the
     /// group must create the tile.
     ///
-    /// ```
-    /// use polyshard::prelude::*;
-    /// use polyshard::program::Passing;
-    /// use polyshard::runtime::leaf::{nest, pointwise};
-    /// use polyshard::runtime::{Grid, Region, StridedMut, Tile};
-    /// let mesh = Mesh::new([("x", 3)]);
-    /// let rows = Sharding::new(&mesh, &[6], &[Placement::block(0, mesh.axes::<1>()[0])]).expect("a sharding");
-    /// spmd(3, |world| {
-    ///     let row = Grid::new(world, &mesh)?.group(&[0])?;
-    ///     let a = DistArray::from_fn(world, &rows, |index| index[0] as f64)?;
-    ///     let mut tile = Tile::ahead("A", 2, 1, Some((&row, Passing::Chain(1))))?;
-    ///     let panel = |nth: i64| Region::new(std::iter::once(2 * nth..2 * nth + 2));
-    ///     tile.begin_broadcast(&row, &[0], &a, &panel(0))?;
-    ///     for nth in 0..3 {
-    ///         tile.arrive(world, &a)?;
-    ///         if nth + 1 < 3 {
-    ///             tile.begin_broadcast(&row, &[nth + 1], &a, &panel(nth + 1))?;
-    ///         }
-    ///         tile.poll(world)?; // between parts of what is computed on the tile
-    ///         let (panel, mut sum) = (tile.view(&a).strided(&[2 * nth], &[&[1]]), [0.0]);
-    ///         let target = StridedMut::new(&mut sum, 0, vec![0]);
-    ///         nest(&[2], target, ReduceOp::Sum, &[panel], &pointwise(|[element]: [f64; 1]| element));
-    ///         assert_eq!(sum, [(4 * nth + 1) as f64]);
-    ///     }
-    ///     Ok(())
-    /// })?;
-    /// # Ok::<(), polyshard::Error>(())
-    /// ```
-    ///
     /// # Errors
     /// As for [`new`](Self::new), and if another rank failed.
-    pub fn ahead(name: &str, elements: usize, depth: usize, passing: Option<(&Group, Passing)>) -> Result<Self> {
+    pub(crate) fn ahead(name: &str, elements: usize, depth: usize, passing: Option<(&Group, Passing)>) -> Result<Self> {
         let passed_on = passing.filter(|(_, passing)| !passing.is_direct());
         let lanes = passed_on.iter().flat_map(|(group, _)| (0..=depth).map(|_| group.comm().lane()));
         let transfers = Transfers::by(lanes.collect::<Result<_>>()?);
@@ -96,30 +67,16 @@ impl<T: Element> Tile<T> {
     /// Returns the tile, connected to the ranks in reach from which it receives ahead of time: by an empty message over each link, so all
     /// ranks of the grid must call it.
     ///
-    /// ```
-    /// use polyshard::layout::{Neighbours, Reach};
-    /// use polyshard::prelude::*;
-    /// use polyshard::runtime::{Grid, Tile};
-    /// let mesh = Mesh::new([("x", 3)]);
-    /// let next = Neighbours::in_box([Reach::Around { low: 1, high: 1 }]);
-    /// spmd(3, |world| {
-    ///     let grid = Grid::new(world, &mesh)?;
-    ///     let tile = Tile::<f32>::ahead("A", 64, 1, None)?.connected(&grid, &next)?;
-    ///     Ok(())
-    /// })?;
-    /// # Ok::<(), polyshard::Error>(())
-    /// ```
-    ///
     /// # Errors
     /// If another rank failed.
-    pub fn connected(self, grid: &Grid<'_>, reach: &Neighbours) -> Result<Self> {
+    pub(crate) fn connected(self, grid: &Grid<'_>, reach: &Neighbours) -> Result<Self> {
         grid.connect(reach)?;
         Ok(self)
     }
 
     /// Forgets the transfers that a failed run left in flight; dropping them makes every later call of this rank an error. Every run begins
     /// with it.
-    pub fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.in_flight.clear();
         self.transfers.clear();
     }
@@ -138,7 +95,7 @@ impl<T: Element> Tile<T> {
     ///
     /// # Panics
     /// As for [`copy`](Self::copy).
-    pub fn begin_own<'a>(&mut self, source: impl Into<Shards<'a, T>>, region: &Region) {
+    pub(crate) fn begin_own<'a>(&mut self, source: impl Into<Shards<'a, T>>, region: &Region) {
         let near = self.own(source.into(), region);
         self.begin(region, None, InFlightFrom::Exchange(near));
     }
@@ -150,7 +107,7 @@ impl<T: Element> Tile<T> {
     ///
     /// # Panics
     /// As for [`broadcast`](Self::broadcast).
-    pub fn begin_broadcast<'a>(
+    pub(crate) fn begin_broadcast<'a>(
         &mut self,
         group: &Group,
         root_coordinates: &[i64],
@@ -195,7 +152,7 @@ impl<T: Element> Tile<T> {
     ///
     /// # Panics
     /// As for [`all_gather`](Self::all_gather).
-    pub fn begin_all_gather<'a>(
+    pub(crate) fn begin_all_gather<'a>(
         &mut self,
         group: &Group,
         source: impl Into<Shards<'a, T>>,
@@ -222,7 +179,7 @@ impl<T: Element> Tile<T> {
     ///
     /// # Panics
     /// As for [`permute`](Self::permute).
-    pub fn begin_permute<'a>(
+    pub(crate) fn begin_permute<'a>(
         &mut self,
         grid: &Grid<'_>,
         from: usize,
@@ -253,7 +210,7 @@ impl<T: Element> Tile<T> {
     ///
     /// # Panics
     /// As for [`exchange`](Self::exchange).
-    pub fn begin_exchange<'a>(
+    pub(crate) fn begin_exchange<'a>(
         &mut self,
         grid: &Grid<'_>,
         reach: &Neighbours,
@@ -277,7 +234,7 @@ impl<T: Element> Tile<T> {
     ///
     /// # Panics
     /// As for [`halo`](Self::halo).
-    pub fn begin_halo<'a>(
+    pub(crate) fn begin_halo<'a>(
         &mut self,
         grid: &Grid<'_>,
         reach: &Neighbours,
@@ -308,7 +265,7 @@ impl<T: Element> Tile<T> {
     ///
     /// # Panics
     /// As for [`shift`](Self::shift).
-    pub fn begin_shift<'a>(
+    pub(crate) fn begin_shift<'a>(
         &mut self,
         group: &Group,
         by: i64,
@@ -350,28 +307,13 @@ impl<T: Element> Tile<T> {
     ///
     /// # Errors
     /// If another rank failed.
-    pub fn poll(&mut self, world: &World) -> Result<bool> {
+    pub(crate) fn poll(&mut self, world: &World) -> Result<bool> {
         self.transfers.poll(world)
     }
 
     /// Returns the receives in flight, for the [progress thread](World::poll_meanwhile).
-    ///
-    /// ```
-    /// use polyshard::prelude::*;
-    /// use polyshard::runtime::{Progress, Tile};
-    /// spmd(2, |world| {
-    ///     world.set_progress(Progress::Thread)?;
-    ///     let mut tile = Tile::<f32>::ahead("A", 64, 1, None)?;
-    ///     assert!(!tile.poll(world)?);
-    ///     let polled = world.poll_meanwhile([tile.under_way()]);
-    ///     // A leaf computes here.
-    ///     drop(polled);
-    ///     Ok(())
-    /// })?;
-    /// # Ok::<(), polyshard::Error>(())
-    /// ```
     #[must_use]
-    pub fn under_way(&self) -> UnderWay {
+    pub(crate) fn under_way(&self) -> UnderWay {
         self.transfers.handle()
     }
 
@@ -382,7 +324,7 @@ impl<T: Element> Tile<T> {
     ///
     /// # Panics
     /// If nothing has begun: a bug in polyshard.
-    pub fn arrive<'a>(&mut self, world: &World, source: impl Into<Shards<'a, T>>) -> Result<()> {
+    pub(crate) fn arrive<'a>(&mut self, world: &World, source: impl Into<Shards<'a, T>>) -> Result<()> {
         let in_flight = self.in_flight.pop_front();
         let InFlight { region, source: from } =
             in_flight.expect("a region arrives that has not begun to come; this is a bug in polyshard");

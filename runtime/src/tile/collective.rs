@@ -26,7 +26,7 @@ impl<T: Element> Tile<T> {
     ///
     /// # Panics
     /// If the root does not own all of the region: a bug in polyshard.
-    pub fn broadcast<'a>(
+    pub(crate) fn broadcast<'a>(
         &mut self,
         group: &Group,
         root_coordinates: &[i64],
@@ -47,7 +47,7 @@ impl<T: Element> Tile<T> {
     ///
     /// # Panics
     /// If the root's tile does not hold the region: a bug in polyshard.
-    pub fn broadcast_held<'a>(
+    pub(crate) fn broadcast_held<'a>(
         &mut self,
         group: &Group,
         root_coordinates: &[i64],
@@ -127,7 +127,12 @@ impl<T: Element> Tile<T> {
     ///
     /// # Panics
     /// If the members do not own all of the region: a bug in polyshard.
-    pub fn all_gather<'a>(&mut self, group: &Group, source: impl Into<Shards<'a, T>>, region: &Region) -> Result<()> {
+    pub(crate) fn all_gather<'a>(
+        &mut self,
+        group: &Group,
+        source: impl Into<Shards<'a, T>>,
+        region: &Region,
+    ) -> Result<()> {
         let source = source.into();
         if let Some(near) = self.near(source, group, None, region) {
             return self.hold_fetched(source, region, &near, &[]);

@@ -27,7 +27,7 @@ impl<T: Element> Tile<T> {
     ///
     /// # Panics
     /// If a region is not the sender's own: a bug in polyshard.
-    pub fn permute<'a>(
+    pub(crate) fn permute<'a>(
         &mut self,
         grid: &Grid<'_>,
         from: usize,
@@ -71,7 +71,7 @@ impl<T: Element> Tile<T> {
     ///
     /// # Panics
     /// If a region exceeds the array, or an owner is out of a reach that is not a star: a bug in polyshard.
-    pub fn exchange<'a>(
+    pub(crate) fn exchange<'a>(
         &mut self,
         grid: &Grid<'_>,
         reach: &Neighbours,
@@ -89,7 +89,7 @@ impl<T: Element> Tile<T> {
     ///
     /// # Panics
     /// As for [`exchange`](Self::exchange).
-    pub fn halo<'a>(
+    pub(crate) fn halo<'a>(
         &mut self,
         grid: &Grid<'_>,
         reach: &Neighbours,

@@ -35,37 +35,9 @@ impl<T: Element> OutTile<T> {
     /// sums are taken [`in_pieces`](Self::in_pieces), which takes a communicator of its own, and connections, made by an empty message over
     /// each link: then all members of the group must create the tile.
     ///
-    /// ```
-    /// use polyshard::prelude::*;
-    /// use polyshard::runtime::leaf::{nest, pointwise};
-    /// use polyshard::runtime::{Grid, OutTile, Region, Strided};
-    /// let mesh = Mesh::new([("x", 3)]);
-    /// let rows = Sharding::new(&mesh, &[6], &[Placement::block(0, mesh.axes::<1>()[0])]).expect("a sharding");
-    /// spmd(3, |world| {
-    ///     let row = Grid::new(world, &mesh)?.group(&[0])?;
-    ///     let mut c = DistArray::from_fn(world, &rows, |_| 0.0)?;
-    ///     let mut tile = OutTile::ahead("C", 2, 1, None)?;
-    ///     for nth in 0..3 {
-    ///         tile.reset(&Region::new(std::iter::once(2 * nth..2 * nth + 2)), ReduceOp::Sum);
-    ///         tile.poll(world)?; // between parts of what is computed for the tile
-    ///         let target = tile.view_mut().strided(&[2 * nth], &[&[1]]);
-    ///         let one = Strided::new(&[1.0], 0, vec![0]);
-    ///         nest(&[2], target, ReduceOp::Sum, &[one], &pointwise(|[element]: [f64; 1]| element));
-    ///         tile.begin_reduce(&row, &[nth], &mut c, ReduceOp::Sum)?;
-    ///         if nth > 0 {
-    ///             tile.arrive(world, &mut c, ReduceOp::Sum)?;
-    ///         }
-    ///     }
-    ///     tile.arrive(world, &mut c, ReduceOp::Sum)?;
-    ///     assert_eq!(c.block(), [3.0, 3.0]);
-    ///     Ok(())
-    /// })?;
-    /// # Ok::<(), polyshard::Error>(())
-    /// ```
-    ///
     /// # Errors
     /// As for [`new`](Self::new), and if another rank failed.
-    pub fn ahead(name: &str, elements: usize, depth: usize, group: Option<&Group>) -> Result<Self> {
+    pub(crate) fn ahead(name: &str, elements: usize, depth: usize, group: Option<&Group>) -> Result<Self> {
         let mut tile = Self::new(name, elements)?;
         for _ in 0..depth {
             tile.spare.push(Buffer::to_be_read(elements, format_args!("a tile of `{name}`"))?);
@@ -80,29 +52,16 @@ impl<T: Element> OutTile<T> {
 
     /// Returns the tile, connected to the ranks in reach to which it sends, as [`Tile::connected`](crate::Tile::connected) does.
     ///
-    /// ```
-    /// use polyshard::layout::{Neighbours, Reach};
-    /// use polyshard::prelude::*;
-    /// use polyshard::runtime::{Grid, OutTile};
-    /// let mesh = Mesh::new([("x", 3)]);
-    /// spmd(3, |world| {
-    ///     let grid = Grid::new(world, &mesh)?;
-    ///     let tile = OutTile::<f32>::ahead("C", 64, 1, None)?.connected(&grid, &Neighbours::in_box([Reach::All]))?;
-    ///     Ok(())
-    /// })?;
-    /// # Ok::<(), polyshard::Error>(())
-    /// ```
-    ///
     /// # Errors
     /// If another rank failed.
-    pub fn connected(self, grid: &Grid<'_>, reach: &Neighbours) -> Result<Self> {
+    pub(crate) fn connected(self, grid: &Grid<'_>, reach: &Neighbours) -> Result<Self> {
         grid.connect(&reach.mirrored())?;
         Ok(self)
     }
 
     /// Forgets the transfers that a failed run left in flight; dropping them makes every later call of this rank an error. Every run begins
     /// with it.
-    pub fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.transfers.clear();
         self.spare.extend(self.leaving.drain(..).map(|leaving| leaving.buffer).filter(|buffer| !buffer.is_empty()));
     }
@@ -114,7 +73,7 @@ impl<T: Element> OutTile<T> {
     ///
     /// # Panics
     /// As for [`reduce`](Self::reduce), and if the order of the terms is left to the library.
-    pub fn begin_reduce(
+    pub(crate) fn begin_reduce(
         &mut self,
         group: &Group,
         root_coordinates: &[i64],
@@ -134,7 +93,7 @@ impl<T: Element> OutTile<T> {
     ///
     /// # Panics
     /// As for [`begin_reduce`](Self::begin_reduce).
-    pub fn begin_all_reduce(&mut self, group: &Group, target: &mut DistArray<T>, op: ReduceOp) -> Result<()> {
+    pub(crate) fn begin_all_reduce(&mut self, group: &Group, target: &mut DistArray<T>, op: ReduceOp) -> Result<()> {
         let pending = self.reduce_to(group, None, target, op, When::Later)?;
         self.leave(pending);
         Ok(())
@@ -147,7 +106,12 @@ impl<T: Element> OutTile<T> {
     ///
     /// # Panics
     /// As for [`reduce_scatter`](Self::reduce_scatter), and if the order of the terms is left to the library.
-    pub fn begin_reduce_scatter(&mut self, group: &Group, target: &mut DistArray<T>, op: ReduceOp) -> Result<()> {
+    pub(crate) fn begin_reduce_scatter(
+        &mut self,
+        group: &Group,
+        target: &mut DistArray<T>,
+        op: ReduceOp,
+    ) -> Result<()> {
         let pending = self.scatter_to(group, target, op, When::Later)?;
         self.leave(pending);
         Ok(())
@@ -160,7 +124,7 @@ impl<T: Element> OutTile<T> {
     ///
     /// # Panics
     /// As for [`permute_back`](Self::permute_back).
-    pub fn begin_permute_back(
+    pub(crate) fn begin_permute_back(
         &mut self,
         grid: &Grid<'_>,
         to: usize,
@@ -180,7 +144,7 @@ impl<T: Element> OutTile<T> {
     ///
     /// # Panics
     /// As for [`write_back`](Self::write_back).
-    pub fn begin_write_back(
+    pub(crate) fn begin_write_back(
         &mut self,
         grid: &Grid<'_>,
         reach: &Neighbours,
@@ -198,27 +162,13 @@ impl<T: Element> OutTile<T> {
     ///
     /// # Errors
     /// If another rank failed.
-    pub fn poll(&mut self, world: &World) -> Result<bool> {
+    pub(crate) fn poll(&mut self, world: &World) -> Result<bool> {
         self.transfers.poll(world)
     }
 
     /// Returns the transfers in flight, for the [progress thread](World::poll_meanwhile).
-    ///
-    /// ```
-    /// use polyshard::prelude::*;
-    /// use polyshard::runtime::OutTile;
-    /// spmd(2, |world| {
-    ///     let mut tile = OutTile::<f32>::ahead("C", 64, 1, None)?;
-    ///     let polled = world.poll_meanwhile([tile.under_way()]);
-    ///     // A leaf computes here.
-    ///     drop(polled);
-    ///     assert!(!tile.poll(world)?);
-    ///     Ok(())
-    /// })?;
-    /// # Ok::<(), polyshard::Error>(())
-    /// ```
     #[must_use]
-    pub fn under_way(&self) -> UnderWay {
+    pub(crate) fn under_way(&self) -> UnderWay {
         self.transfers.handle()
     }
 
@@ -229,7 +179,7 @@ impl<T: Element> OutTile<T> {
     ///
     /// # Panics
     /// If nothing has begun: a bug in polyshard.
-    pub fn arrive(&mut self, world: &World, target: &mut DistArray<T>, op: ReduceOp) -> Result<()> {
+    pub(crate) fn arrive(&mut self, world: &World, target: &mut DistArray<T>, op: ReduceOp) -> Result<()> {
         self.finish(world.comm(), target, op)
     }
 

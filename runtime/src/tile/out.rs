@@ -25,7 +25,7 @@ use std::rc::Rc;
 /// Contributions are combined in ascending order of the ranks that wrote them, the same on every run.
 ///
 /// If a kernel does not write all of its output, the tile is combined only [`within`](Self::within) the elements that it writes.
-pub struct OutTile<T> {
+pub(crate) struct OutTile<T> {
     pub(super) region: Region,
     pub(super) written: Option<Written>,
     /// The order in which the terms of a group are combined, and the ranks that combine them.
@@ -64,7 +64,7 @@ impl<T: Element> OutTile<T> {
     ///
     /// # Errors
     /// If they do not fit in free memory.
-    pub fn new(name: &str, elements: usize) -> Result<Self> {
+    pub(crate) fn new(name: &str, elements: usize) -> Result<Self> {
         let buffer = Buffer::to_be_read(elements, format_args!("a tile of `{name}`"))?;
         Ok(Self {
             region: Region::empty(0),
@@ -88,71 +88,42 @@ impl<T: Element> OutTile<T> {
 
     /// Returns the tile, to be combined only into those elements of this rank's shard that are written.
     #[must_use]
-    pub fn within(self, written: Written) -> Self {
+    pub(crate) fn within(self, written: Written) -> Self {
         Self { written: Some(written), ..self }
     }
 
     /// Returns the tile, whose [`reduce`](Self::reduce), [`all_reduce`](Self::all_reduce) and [`reduce_scatter`](Self::reduce_scatter)
     /// leave the order of the terms to the communication library: faster where it knows the network, but the bits depend on the network,
     /// the length and the ranks.
-    ///
-    /// ```
-    /// use polyshard::runtime::OutTile;
-    /// let tile = OutTile::<f32>::new("C", 64)?.in_any_order();
-    /// # Ok::<(), polyshard::Error>(())
-    /// ```
     #[must_use]
-    pub fn in_any_order(self) -> Self {
+    pub(crate) fn in_any_order(self) -> Self {
         Self { order: Order::Any, ..self }
     }
 
     /// Returns the tile, in whose [`reduce`](Self::reduce) and [`all_reduce`](Self::all_reduce) each member adds up a piece, and sends it
     /// on; without it, the members that need the sums receive all terms. The bits are the same.
-    ///
-    /// ```
-    /// let tile = polyshard::runtime::OutTile::<f64>::new("C", 1 << 20)?.in_pieces();
-    /// # Ok::<(), polyshard::Error>(())
-    /// ```
     #[must_use]
-    pub fn in_pieces(self) -> Self {
+    pub(crate) fn in_pieces(self) -> Self {
         Self { order: Order::RanksInPieces, ..self }
     }
 
     /// Returns the tile, whose [`all_reduce`](Self::all_reduce) takes the steps of `reduction`, which is for as many elements as the tile
     /// has room for and for the group's ranks; shorter regions take the same steps.
-    ///
-    /// ```
-    /// use polyshard::program::reduction::Procedure;
-    /// use polyshard::prelude::*;
-    /// use polyshard::runtime::{OutTile, Reduction};
-    /// let procedure = Procedure::in_order(vec![vec![0, 1]]).expect("each rank is in the group");
-    /// spmd(2, |world| {
-    ///     let tile = OutTile::<f32>::new("C", 64)?.reduced_by(Reduction::new(world, &procedure, 64)?);
-    ///     Ok(())
-    /// })?;
-    /// # Ok::<(), polyshard::Error>(())
-    /// ```
     #[must_use]
-    pub fn reduced_by(self, reduction: Reduction<T>) -> Self {
+    pub(crate) fn reduced_by(self, reduction: Reduction<T>) -> Self {
         Self { reduction: Some(reduction), ..self }
     }
 
     /// Returns the tile, which has the same region each time on every rank: the messages of a [`write_back`](Self::write_back) are worked
     /// out once.
-    ///
-    /// ```
-    /// let tile = polyshard::runtime::OutTile::<f32>::new("C", 64)?.fixed();
-    /// # Ok::<(), polyshard::Error>(())
-    /// ```
     #[must_use]
-    pub fn fixed(self) -> Self {
+    pub(crate) fn fixed(self) -> Self {
         Self { is_fixed: true, ..self }
     }
 
-    /// Returns the tile, whose sums are sent as messages even if members could read each other's tiles.
-    #[must_use]
-    pub(crate) fn by_messages(self) -> Self {
-        Self { by_messages: true, ..self }
+    /// Sends sums as messages from now on, even if members could read each other's tiles.
+    pub(crate) fn use_messages(&mut self) {
+        self.by_messages = true;
     }
 
     /// Makes it the tile of `region`; each element stands for the value that `op` combines with any other without changing it: the
@@ -160,7 +131,7 @@ impl<T: Element> OutTile<T> {
     ///
     /// # Panics
     /// If the region does not fit the buffer, or wraps around the end of its array: a bug in polyshard.
-    pub fn reset(&mut self, region: &Region, op: ReduceOp) {
+    pub(crate) fn reset(&mut self, region: &Region, op: ReduceOp) {
         one_box(region);
         if self.buffer.len() < region.len() {
             // The last buffer is in flight.
@@ -175,7 +146,7 @@ impl<T: Element> OutTile<T> {
     ///
     /// The leaf assigns each element of a tile that has just been reset a value, if only the identity.
     #[must_use]
-    pub fn view_mut(&mut self) -> ViewMut<'_, T> {
+    pub(crate) fn view_mut(&mut self) -> ViewMut<'_, T> {
         let region = &self.region;
         let data = &mut self.buffer[..region.len()];
         let view = ViewMut::at(data, region.origin(), region.strides()).in_blocks(region);
@@ -214,7 +185,7 @@ impl<T: Element> OutTile<T> {
     ///
     /// # Panics
     /// If this rank does not own all of it: a bug in polyshard.
-    pub fn combine_local(&mut self, target: &mut DistArray<T>, op: ReduceOp) {
+    pub(crate) fn combine_local(&mut self, target: &mut DistArray<T>, op: ReduceOp) {
         self.sums();
         let own = self.own_part(target, owned_by_this);
         combine(&own, &[(&self.buffer, Place::Region)], target, self.written.as_ref(), op);
@@ -231,7 +202,7 @@ impl<T: Element> OutTile<T> {
     ///
     /// # Panics
     /// If a region is not the receiver's own: a bug in polyshard.
-    pub fn permute_back(
+    pub(crate) fn permute_back(
         &mut self,
         grid: &Grid<'_>,
         to: usize,
@@ -260,7 +231,7 @@ impl<T: Element> OutTile<T> {
     ///
     /// # Panics
     /// If `region_of` returns a region for this rank that differs from the tile's, or an owner is out of reach: a bug in polyshard.
-    pub fn write_back(
+    pub(crate) fn write_back(
         &mut self,
         grid: &Grid<'_>,
         reach: &Neighbours,

@@ -23,7 +23,7 @@ impl<T: Element> Tile<T> {
     ///
     /// # Panics
     /// If `by` is a multiple of the group's size and `region` is not the region held: a bug in polyshard.
-    pub fn shift<'a>(
+    pub(crate) fn shift<'a>(
         &mut self,
         group: &Group,
         by: i64,
@@ -58,7 +58,7 @@ impl<T: Element> Tile<T> {
     ///
     /// # Panics
     /// If a tile does not hold the region that it is to send: a bug in polyshard.
-    pub fn permute_held<'a>(
+    pub(crate) fn permute_held<'a>(
         &mut self,
         grid: &Grid<'_>,
         from: usize,

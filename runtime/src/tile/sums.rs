@@ -41,7 +41,7 @@ impl<T: Element> OutTile<T> {
     ///
     /// # Panics
     /// If the root does not own all of the region: a bug in polyshard.
-    pub fn reduce(
+    pub(crate) fn reduce(
         &mut self,
         group: &Group,
         root_coordinates: &[i64],
@@ -67,7 +67,7 @@ impl<T: Element> OutTile<T> {
     ///
     /// # Panics
     /// If a member does not own all of the region: a bug in polyshard.
-    pub fn all_reduce(&mut self, group: &Group, target: &mut DistArray<T>, op: ReduceOp) -> Result<()> {
+    pub(crate) fn all_reduce(&mut self, group: &Group, target: &mut DistArray<T>, op: ReduceOp) -> Result<()> {
         self.reduce_to(group, None, target, op, When::Now).map(drop)
     }
 
@@ -152,7 +152,7 @@ impl<T: Element> OutTile<T> {
     ///
     /// # Panics
     /// If the members do not own all of the region, each element once: a bug in polyshard.
-    pub fn reduce_scatter(&mut self, group: &Group, target: &mut DistArray<T>, op: ReduceOp) -> Result<()> {
+    pub(crate) fn reduce_scatter(&mut self, group: &Group, target: &mut DistArray<T>, op: ReduceOp) -> Result<()> {
         self.scatter_to(group, target, op, When::Now).map(drop)
     }
 
@@ -245,7 +245,7 @@ impl<T: Element> OutTile<T> {
     ///
     /// # Panics
     /// If `by` is a multiple of the group's size and `region` is not that of its tile: a bug in polyshard.
-    pub fn shift(&mut self, group: &Group, by: i64, region: &Region) -> Result<()> {
+    pub(crate) fn shift(&mut self, group: &Group, by: i64, region: &Region) -> Result<()> {
         one_box(region);
         let [from, to] = [by, -by].map(|by| cyclic_neighbour(group, by));
         if from == group.rank() {

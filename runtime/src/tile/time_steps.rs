@@ -6,19 +6,8 @@ use crate::{Element, Region, Result, View, ViewMut};
 
 /// Two alternating buffers: a time step reads the data that the previous one wrote, and writes the data that the next
 /// one reads.
-///
-/// ```
-/// use polyshard::runtime::{Region, StepBuffers};
-/// let mut left = StepBuffers::<f32>::new("v", 8)?;
-/// let region = |low: i64, high: i64| Region::new(std::iter::once(low..high));
-/// left.begin(&region(-1, 5)); // the first one, before which there is nothing
-/// left.begin(&region(0, 4));
-/// let (before, into) = left.turn();
-/// # drop((before, into));
-/// # Ok::<(), polyshard::Error>(())
-/// ```
 #[derive(Debug)]
-pub struct StepBuffers<T> {
+pub(crate) struct StepBuffers<T> {
     /// The data that the previous step wrote, and the data that this one writes.
     before: (Region, Buffer<T>),
     into: (Region, Buffer<T>),
@@ -29,7 +18,7 @@ impl<T: Element> StepBuffers<T> {
     ///
     /// # Errors
     /// If they do not fit in free memory.
-    pub fn new(name: &str, elements: usize) -> Result<Self> {
+    pub(crate) fn new(name: &str, elements: usize) -> Result<Self> {
         let buffer = || Ok::<_, crate::Error>((Region::empty(0), super::buffer(name, elements)?));
         Ok(Self { before: buffer()?, into: buffer()? })
     }
@@ -38,7 +27,7 @@ impl<T: Element> StepBuffers<T> {
     ///
     /// # Panics
     /// If the region does not fit a buffer: a bug in polyshard.
-    pub fn begin(&mut self, region: &Region) {
+    pub(crate) fn begin(&mut self, region: &Region) {
         std::mem::swap(&mut self.before, &mut self.into);
         let _ = super::room(&mut self.into.1, region);
         self.into.0 = region.clone();
@@ -47,7 +36,7 @@ impl<T: Element> StepBuffers<T> {
     /// Returns the data that the previous step wrote, and the target of this one, which must write each element of the
     /// region.
     #[must_use]
-    pub fn turn(&mut self) -> (View<'_, T>, ViewMut<'_, T>) {
+    pub(crate) fn turn(&mut self) -> (View<'_, T>, ViewMut<'_, T>) {
         let (region, buffer) = &self.before;
         let before = dense(&buffer[..region.len()], region);
         let (region, buffer) = &mut self.into;

@@ -17,27 +17,14 @@ use crate::Element;
 use crate::World;
 use crate::layout::{Owned, Sharding};
 use joint::{Joint, Row};
+use polyshard_program as program;
 use progressions::Progressions;
 use smallvec::SmallVec;
 use std::ops::Range;
 
 /// The elements of this rank's shard of an output that some iteration of a kernel writes.
-///
-/// ```
-/// use polyshard::prelude::*;
-/// use polyshard::runtime::Written;
-/// let whole = Sharding::replicated(&Mesh::default(), &[7]);
-/// let held = spmd(1, |world| {
-///     let mut b = DistArray::filled(world, &whole, 9)?;
-///     // B[2*i + 1] for i in 0..3
-///     Written::new(world, &whole, &[1], &[&[2]], &[3]).fill(&mut b, 0);
-///     Ok(b.block().to_vec())
-/// })?;
-/// assert_eq!(held, [[9, 0, 9, 0, 9, 0, 9]]);
-/// # Ok::<(), polyshard::Error>(())
-/// ```
 #[derive(Clone, Debug)]
-pub struct Written {
+pub(crate) struct Written {
     dims: Vec<Dim>,
     joint: Option<Joint>,
     /// Whether a variable of the index has an empty range.
@@ -64,13 +51,18 @@ enum Indices {
 }
 
 impl Written {
-    /// Returns the elements of this rank's shard of an array with this sharding at the global indices
-    /// `base[d] + steps[d][0] * v[0] + steps[d][1] * v[1] + ..`, where each variable `v[l]` runs over `0..counts[l]`. Moves no data.
+    /// Returns the elements of this rank's shard of an array with this sharding at the indices that a kernel writes.
+    pub(crate) fn of(world: &World, sharding: &Sharding, written: &program::Written) -> Self {
+        let steps: Vec<&[i64]> = written.strides.iter().map(Vec::as_slice).collect();
+        Self::new(world, sharding, &written.base, &steps, &written.counts)
+    }
+
+    /// As [`of`](Self::of), at the indices `base[d] + steps[d][0] * v[0] + steps[d][1] * v[1] + ..`, where each variable `v[l]` runs over
+    /// `0..counts[l]`.
     ///
     /// # Panics
     /// If `base` or `steps` do not fit the number of dimensions: a bug in polyshard.
-    #[must_use]
-    pub fn new(world: &World, sharding: &Sharding, base: &[i64], steps: &[&[i64]], counts: &[usize]) -> Self {
+    fn new(world: &World, sharding: &Sharding, base: &[i64], steps: &[&[i64]], counts: &[usize]) -> Self {
         let (ndim, coordinates) = (sharding.shape().len(), sharding.mesh().coordinates(world.rank()));
         assert!(
             base.len() == ndim && steps.len() == ndim && steps.iter().all(|steps| steps.len() == counts.len()),
@@ -100,19 +92,19 @@ impl Written {
     }
 
     /// Sets each of these elements to `value`, and leaves the others unchanged.
-    pub fn fill<T: Element>(&self, target: &mut DistArray<T>, value: T) {
+    pub(crate) fn fill<T: Element>(&self, target: &mut DistArray<T>, value: T) {
         let block = target.block_mut();
         self.runs(0..block.len(), |run| block[run].fill(value));
     }
 
     /// Copies these elements from an array with the target's layout.
-    pub fn copy<T: Element>(&self, target: &mut DistArray<T>, from: &DistArray<T>) {
+    pub(crate) fn copy<T: Element>(&self, target: &mut DistArray<T>, from: &DistArray<T>) {
         let (block, from) = (target.block_mut(), from.block());
         self.runs(0..block.len(), |run| block[run.clone()].copy_from_slice(&from[run]));
     }
 
     /// Copies all other elements.
-    pub fn copy_others<T: Element>(&self, target: &mut DistArray<T>, from: &DistArray<T>) {
+    pub(crate) fn copy_others<T: Element>(&self, target: &mut DistArray<T>, from: &DistArray<T>) {
         let (block, from, mut at) = (target.block_mut(), from.block(), 0);
         self.runs(0..block.len(), |run| {
             block[at..run.start].copy_from_slice(&from[at..run.start]);

@@ -1,8 +1,9 @@
 //! Pieces that are longer than the packing buffers arrive complete: between arrays, to tiles and from them.
 
-use polyshard_runtime::layout::{Mesh, Neighbours, Placement, Reach, Sharding};
+use polyshard_runtime::engine::{Assign, Engine, Kernel, Leg, TileId, Transfer};
+use polyshard_runtime::layout::{Mesh, Placement, Reach, Sharding};
 use polyshard_runtime::leaf::{nest, pointwise};
-use polyshard_runtime::{DistArray, Error, Grid, OutTile, Redistribution, ReduceOp, Region, Tile, Transport, spmd};
+use polyshard_runtime::{DistArray, Error, Redistribution, ReduceOp, Region, Transport, spmd};
 
 const SHAPE: [usize; 2] = [1300, 1301];
 
@@ -17,11 +18,22 @@ fn what_lies_apart_comes_in_several_messages() {
     let [x] = mesh.axes();
     let [rows, columns] = [0, 1].map(|dim| Sharding::new(&mesh, &SHAPE, &[Placement::block(dim, x)]).expect("legal"));
     let third = SHAPE[1].div_ceil(3) as i64;
-    let columns_of =
-        |at: &[i64]| Region::new([0..SHAPE[0] as i64, third * at[0]..(third * (at[0] + 1)).min(SHAPE[1] as i64)]);
-    let anywhere = Neighbours::in_box([Reach::All]);
+    let columns_of = move |[x]: [i64; 1], _: [i64; 0]| {
+        Region::new([0..SHAPE[0] as i64, third * x..(third * (x + 1)).min(SHAPE[1] as i64)])
+    };
+    // The first kernel fetches columns of an array by rows, and the second one sends them back.
+    let by_exchange = |transfer: Transfer<'static>| {
+        transfer.region(columns_of).by([Leg::exchange([Reach::All])]).tile(SHAPE[0] * third as usize)
+    };
+    let fetch = || {
+        let transfers = [by_exchange(Transfer::input("A", 0)), Transfer::output("B")];
+        Kernel::new("fetch", "B[i, j] += A[i, j]", &mesh, Assign::Add, [&rows, &columns]).transfers(transfers)
+    };
+    let send = || {
+        let transfers = [Transfer::input("B", 0), by_exchange(Transfer::output("C"))];
+        Kernel::new("send", "C[i, j] += B[i, j]", &mesh, Assign::Add, [&columns, &rows]).transfers(transfers)
+    };
     spmd(3, |world| {
-        let grid = Grid::new(world, &mesh)?;
         let by_rows = DistArray::from_fn(world, &rows, element)?;
         let expected = DistArray::from_fn(world, &columns, element)?;
         let there = Redistribution::new(world, &rows, &columns)?.with_transport(Transport::Messages);
@@ -31,24 +43,32 @@ fn what_lies_apart_comes_in_several_messages() {
         let back = Redistribution::new(world, &columns, &rows)?.with_transport(Transport::Messages);
         assert_eq!(back.run(world, &expected)?.block(), by_rows.block());
 
-        let own = columns_of(grid.coords());
-        let mut tile = Tile::new("A", own.len())?;
-        tile.exchange(&grid, &anywhere, &by_rows, columns_of)?;
-        // The tile's data is sent to the block of the columns, and from there to the output's tile.
-        let (counts, first) = (own.shape(), [own.range(0).start, own.range(1).start]);
-        let (counts, steps): (_, [&[i64]; 2]) = (&counts[..], [&[1, 0], &[0, 1]]);
-        let copy = pointwise(|[element]: [f64; 1]| element);
+        let mut engine = Engine::new(world, [fetch(), send()])?;
         let mut found = DistArray::filled(world, &columns, 0.0)?;
-        let operand = tile.view(&by_rows).strided(&first, &steps);
-        nest(counts, found.view_mut().strided(&first, &steps), ReduceOp::Sum, &[operand], &copy);
-        assert!(found.block() == expected.block(), "rank {} has another tile", world.rank());
-
         let mut sums = DistArray::filled(world, &rows, 0.0)?;
-        let mut tile = OutTile::<f64>::new("C", own.len())?;
-        tile.reset(&own, ReduceOp::Sum);
-        let operand = found.view().strided(&first, &steps);
-        nest(counts, tile.view_mut().strided(&first, &steps), ReduceOp::Sum, &[operand], &copy);
-        tile.write_back(&grid, &anywhere, &mut sums, columns_of, ReduceOp::Sum)?;
+        for kernel in [0, 1] {
+            let mut run = match kernel {
+                0 => engine.run(0, &[&by_rows], &mut found)?,
+                _ => engine.run(1, &[&found], &mut sums)?,
+            };
+            let [x] = run.coordinates();
+            let own = columns_of([x], []);
+            if kernel == 0 {
+                run.transfer(TileId(0), &[])?;
+            } else {
+                run.fill(TileId(1), &[])?;
+            }
+            run.compute(&[], &own.shape(), |leaf| {
+                let (first, steps): (_, [&[i64]; 2]) = ([0, third * x], [&[1, 0], &[0, 1]]);
+                let (operand, target) = (leaf.read(TileId(0), &first, &steps), leaf.write(&first, &steps));
+                nest(&leaf.counts(), target, ReduceOp::Sum, &[operand], &pointwise(|[element]: [f64; 1]| element));
+            })?;
+            if kernel == 1 {
+                run.transfer(TileId(1), &[])?;
+            }
+            run.finish()?;
+        }
+        assert!(found.block() == expected.block(), "rank {} has another tile", world.rank());
         assert!(sums.block() == by_rows.block(), "rank {} has other sums", world.rank());
         Ok::<_, Error>(())
     })

@@ -2,11 +2,11 @@
 //! and ranks that run different programs get an error before any of them reads.
 
 use super::nodes::is_one_node;
+use polyshard_runtime::engine::{Assign, Engine, Kernel, Leg, Owners, TileId, Transfer};
 use polyshard_runtime::layout::{Mesh, Placement, Sharding};
 use polyshard_runtime::leaf::{nest, pointwise};
 use polyshard_runtime::{
-    Backend, Collectives, DistArray, Element, Error, Grid, InputTable, OutTile, ReduceOp, Region, Result, SharedInputs,
-    Tile, Transport, ViewMut, World,
+    Backend, Collectives, DistArray, Element, Error, ReduceOp, Region, Result, Transport, ViewMut, World,
 };
 
 /// A vector in blocks over all ranks.
@@ -19,27 +19,44 @@ fn all(elements: usize) -> Region {
     Region::new(std::iter::once(0..elements as i64))
 }
 
+/// A kernel that gathers all of a vector with this sharding.
+fn gathers(sharding: &Sharding) -> Kernel<'static> {
+    let elements = sharding.shape()[0];
+    let gathered = Transfer::input("A", 0).region(move |_: [i64; 1], _: [i64; 0]| all(elements));
+    let gathered = gathered.by([Leg::collective([0], Owners::Parts)]).tile(elements);
+    let kernel = Kernel::new("gather", "B[i] = A[i]", sharding.mesh(), Assign::Set, [sharding, sharding]);
+    kernel.transfers([gathered, Transfer::output("B")])
+}
+
+/// A kernel that sums tiles of all members along an axis of a mesh of `A` axes, each of which receives its part of a vector.
+#[must_use]
+pub fn sums<const A: usize>(sharding: &Sharding, axis: usize) -> Kernel<'static> {
+    let elements = sharding.shape()[0];
+    let summed = Transfer::output("C").region(move |_: [i64; A], _: [i64; 0]| all(elements));
+    let summed = summed.by([Leg::collective([axis], Owners::Parts)]).tile(elements);
+    Kernel::new("sum", "C[i] += 1", sharding.mesh(), Assign::Add, [sharding]).transfers([summed])
+}
+
 /// Publishes an array of this many elements of `T`, and reads all of it on every rank.
 pub fn read_all<T: Element>(world: &World, elements: usize) -> Result<()> {
     let sharding = blocks(world.size(), elements);
-    let group = Grid::new(world, sharding.mesh())?.group(&[0])?;
     let a = DistArray::filled(world, &sharding, T::ONE)?;
-    let mut tile = Tile::new("A", elements)?;
-    let mut known = InputTable::default();
-    let inputs = SharedInputs::new(world, [&a], &mut known)?;
-    let [shards] = inputs.shards();
-    tile.all_gather(&group, shards, &all(elements))?;
-    inputs.release()
+    let mut unused = DistArray::filled(world, &sharding, T::ZERO)?;
+    let mut engine = Engine::new(world, [gathers(&sharding)])?;
+    let mut run = engine.run(0, &[&a], &mut unused)?;
+    run.transfer(TileId(0), &[])?;
+    run.finish()
 }
 
 /// Sums tiles of this many elements of `T`, of which each rank receives its part.
 pub fn sum_all<T: Element>(world: &World, elements: usize) -> Result<()> {
     let sharding = blocks(world.size(), elements);
-    let group = Grid::new(world, sharding.mesh())?.group(&[0])?;
     let mut sums = DistArray::filled(world, &sharding, T::ZERO)?;
-    let mut tile = OutTile::new("C", elements)?;
-    tile.reset(&all(elements), ReduceOp::Sum);
-    tile.reduce_scatter(&group, &mut sums, ReduceOp::Sum)
+    let mut engine = Engine::new(world, [self::sums::<1>(&sharding, 0)])?;
+    let mut run = engine.run(0, &[], &mut sums)?;
+    run.fill(TileId(0), &[])?;
+    run.transfer(TileId(0), &[])?;
+    run.finish()
 }
 
 /// Rank 0 calls `one`, and the others `other`; all get the same error, and continue in step. Returns the error.
@@ -112,21 +129,21 @@ pub fn many_arrays_live(world: &World, count: usize) -> Result<()> {
     }
     let elements = world.size() << 13;
     let sharding = blocks(world.size(), elements);
-    let group = Grid::new(world, sharding.mesh())?.group(&[0])?;
     let value = |nth: usize, index: usize| (nth * 7 + index % 5) as f64;
     let arrays = (0..count).map(|nth| DistArray::from_fn(world, &sharding, |index| value(nth, index[0])));
     let arrays = arrays.collect::<Result<Vec<_>>>()?;
-    let mut tile = Tile::new("A", elements)?;
+    let (mut engine, mut unused) =
+        (Engine::new(world, [gathers(&sharding)])?, DistArray::filled(world, &sharding, 0.0)?);
     for (nth, array) in arrays.iter().enumerate() {
-        let mut known = InputTable::default();
-        let inputs = SharedInputs::new(world, [array], &mut known)?;
-        let [shards] = inputs.shards();
-        tile.all_gather(&group, shards, &all(elements))?;
         let mut sum = [0.0];
-        let target = ViewMut::new(&mut sum, vec![0], vec![1]).strided(&[0], &[&[0]]);
-        let terms = tile.view(shards).strided(&[0], &[&[1]]);
-        nest(&[elements], target, ReduceOp::Sum, &[terms], &pointwise(|[term]: [f64; 1]| term));
-        inputs.release()?;
+        let mut run = engine.run(0, &[array], &mut unused)?;
+        run.transfer(TileId(0), &[])?;
+        run.compute(&[], &[elements], |leaf| {
+            let target = ViewMut::new(&mut sum, vec![0], vec![1]).strided(&[0], &[&[0]]);
+            let terms = leaf.read(TileId(0), &[0], &[&[1]]);
+            nest(&leaf.counts(), target, ReduceOp::Sum, &[terms], &pointwise(|[term]: [f64; 1]| term));
+        })?;
+        run.finish()?;
         assert_eq!(sum[0], (0..elements).map(|index| value(nth, index)).sum::<f64>(), "array {nth} of {count}");
     }
     world.set_transport(before);

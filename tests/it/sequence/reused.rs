@@ -70,9 +70,8 @@ fn two_transfers_of_one_kernel_read_the_tile_of_an_earlier_one() {
         let kept: Vec<_> =
             second.lines().filter(|line| line.contains("reused from `project`, nothing is sent")).collect();
         assert_eq!(kept.len(), 2, "{explained}");
-        // Emitted source borrows the tile twice.
         let source = rust_source(&program, &SourceOptions::default());
-        assert_eq!(source.matches(".tile_0()").count(), 2, "{source}");
+        assert_eq!(source.matches(".reuses(0, TileId(0))").count(), 2, "{source}");
     }
 }
 

@@ -1,59 +1,95 @@
 //! The steps and actions of a program of several statements, each written as Rust, in the given order.
 //!
 //! ```text
-//! run      Y = first(X, W)                  let y_3 = self.step_1.run(x_0, w_1)?;
-//! move     Y' = Y: [1 @ x] to [0 @ x]       let y_4 = self.step_2.run(self.world, &y_3)?;
-//! run      Z = second(Y', scale)            let z_5 = self.step_3.run(&y_4, scale_of_2)?;
+//! run      Y = first(X, W)                  self.first_1(x_0, w_1, &mut y_3)?;
+//! move     Y' = Y: [1 @ x] to [0 @ x]       let y_4 = self.step_1.run(self.world, &y_3)?;
+//! run      Z = second(Y', scale)            self.second_2(&y_4, &mut z_5, scale_of_2)?;
 //! ```
 //!
-//! The module of `first` is that of the kernel alone, inside `pub mod first_1 { .. }`, and `step_1` is its `Prepared`.
+//! All kernels run on one engine, whose table of the first one is `first_1_table()`.
 
-use super::super::body::leg::{Ends, leg};
-use super::super::body::written_field;
-use super::super::field::Field;
-use super::super::items::{check, kept_tile, mesh, new_sharding, reduce_op, sharding_function, zero};
-use super::super::{imports, kernel_module, mentions, reduction};
+use super::super::body::Writer;
+use super::super::items::{check, element, identity as identity_of, mesh, new_sharding, reduce_op, sharding_function};
+use super::super::names::Names as KernelNames;
+use super::super::{imports, mentions, reduction, table};
 use super::{Action, Argument, Names, Step, Walk};
-use polyshard_program::{ArrayId, ArrayKind, Nest, NestId, Packing, Program, TileId, Way};
-use proc_macro2::{Ident, TokenStream};
+use polyshard_program::{ArrayId, ArrayKind, Assign, LeafOp, Leg, NestId, Owners, Packing, Program, Statement, Way};
+use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 
-/// The outer module, with those of the kernels inside it. Each chooses its own names, since items inside are reached by
-/// a path.
+/// The module of a program of several statements.
 pub(in super::super) fn module(program: &Program, runtime: &syn::Path) -> TokenStream {
     let names = Names::new(program);
-    let mut walk = Walk { program, names: &names, rooms: program.rooms(), steps: Vec::new() };
+    let mut walk = Walk { program, names: &names, rooms: program.rooms(), steps: Vec::new(), kernels: Vec::new() };
     let actions = walk.statements(&program.body().statements, None);
-    let items = items(&walk, &actions);
-    let uses = imports(runtime, &items);
-    let chosen = names.wanted.chosen(&items);
-    let kernels = walk.steps.iter().filter_map(|(_, step)| {
-        let Step::Kernel { module, nest, statements } = step else { return None };
-        let kept = kept_of(program, nest);
-        let (name, module) = (chosen.name(module), kernel_module(nest, statements, &kept, runtime));
+    // The engine numbers kernels as the program does.
+    walk.kernels.sort_by_key(|(id, _)| *id);
+    let kernels: Vec<_> =
+        walk.kernels.iter().map(|&(id, statements)| Kernel::new(program, &names, id, statements)).collect();
+    let items = items(&walk, &actions, &kernels);
+    let code = kernels.iter().map(|kernel| &kernel.code);
+    let uses = imports(runtime, &quote! { #items #(#code)* });
+    let items = names.wanted.chosen(&items).write(items);
+    quote! { #uses #items }
+}
+
+/// A kernel of a program of several, written with names of its own, since its arrays have other names inside.
+struct Kernel<'a> {
+    /// The method that runs it, and the function that returns its table.
+    method: TokenStream,
+    table: TokenStream,
+    /// What its leaf needs between calls: the field, its type, and the expression that makes it.
+    kept: Option<(Ident, TokenStream, TokenStream)>,
+    table_name: &'a Ident,
+    /// The code before names were chosen.
+    code: TokenStream,
+}
+
+impl<'a> Kernel<'a> {
+    fn new(program: &Program, names: &'a Names, id: NestId, statements: &[Statement]) -> Self {
+        let nest = &program.body().nests[id.0];
+        let own = KernelNames::new(nest);
+        let field = match &nest.leaf.op {
+            LeafOp::Named { .. } => format_ident!("leaf_{}", id.0 + 1),
+            _ => format_ident!("products_{}", id.0 + 1),
+        };
+        let writer = Writer::new(nest, &own, field);
+        let (body, element, name) = (writer.body(id.0, statements), element(nest), &names.kernels[id.0]);
+        let (inputs, output) = own.tensors.split_at(nest.kernel.inputs().len());
+        let scalars = &own.scalars;
+        let is_first = nest.brings_once().then(|| quote! { is_first: bool, });
         let doc = format!(" `{}`.", nest.kernel.statement());
-        Some(quote! {
+        let method = quote! {
             #[doc = #doc]
-            pub mod #name { #module }
-        })
-    });
-    let items = chosen.write(items);
-    quote! { #uses #items #(#kernels)* }
+            fn #name(
+                &mut self,
+                #(#inputs: &DistArray<#element>,)*
+                #(#output: &mut DistArray<#element>,)*
+                #is_first
+                #(#scalars: #element,)*
+            ) -> Result<()> {
+                #body
+            }
+        };
+        let shardings: Vec<_> = nest.arrays.iter().map(|array| &names.shardings[array.0]).collect();
+        let table_name = &names.tables[id.0];
+        let table = writer.table(table_name, &shardings);
+        let kept = writer.kept_by_leaf();
+        let made = kept.iter().map(|(of, made)| quote! { #of #made });
+        let code = quote! { #method #table #(#made)* };
+        let kept = kept.map(|(of, made)| (writer.kept.clone(), of, made));
+        let chosen = own.wanted.chosen(&quote! { #method #table });
+        Self { method: chosen.write(method), table: chosen.write(table), kept, table_name, code }
+    }
 }
 
-/// The tiles that a kernel keeps for others.
-fn kept_of(program: &Program, nest: &Nest) -> Vec<TileId> {
-    let is_it = |NestId(id): NestId| std::ptr::eq(&program.body().nests[id], nest);
-    let all = program.nests().flat_map(Nest::kept).filter(|(_, (from, _))| is_it(*from));
-    let mut tiles: Vec<_> = all.map(|(_, (_, tile))| tile).collect();
-    tiles.sort_unstable();
-    tiles.dedup();
-    tiles
-}
-
-/// The items of the outer module: mesh, shardings, `run` and `Prepared`, as in `items.rs` for one kernel, but without
+/// The items of the module: mesh, shardings, `run` and `Prepared`, as in `items.rs` for one kernel, but without
 /// `run_into`, since there may be several outputs and intermediate arrays.
-fn items(Walk { program, names, rooms, steps }: &Walk<'_>, actions: &[Action<'_>]) -> TokenStream {
+fn items(
+    Walk { program, names, rooms, steps, .. }: &Walk<'_>,
+    actions: &[Action<'_>],
+    kernels: &[Kernel<'_>],
+) -> TokenStream {
     let mesh = mesh(program.mesh());
     let shardings = program.arrays().iter().zip(&names.shardings).enumerate().map(|(id, (array, name))| {
         sharding_function(name, &program.shown(ArrayId(id)), &array.sharding, program.mesh())
@@ -63,15 +99,18 @@ fn items(Walk { program, names, rooms, steps }: &Walk<'_>, actions: &[Action<'_>
     let parameters: Vec<_> = inputs.iter().map(|id| &names.arrays[id.0]).collect();
     let scalars: Vec<_> = names.scalars.iter().flatten().collect();
     let element = format_ident!("{}", program.dtype().name());
-    let steps = steps.iter().map(|(name, step)| field(name, step, program, &element));
-    let rooms = names.rooms.iter().zip(&rooms.most).map(|(name, most)| Field {
-        name: name.clone(),
-        r#type: quote! { Room<#element> },
-        new: quote! { Room::new(#most) },
+    let steps = steps.iter().map(|step| field(step, program, &element));
+    let rooms = names.rooms.iter().zip(&rooms.most);
+    let rooms = rooms.map(|(name, most)| (name.clone(), quote! { Room<#element> }, quote! { Room::new(#most) }));
+    let tables: Vec<_> = kernels.iter().map(|kernel| kernel.table_name).collect();
+    let engine = (!tables.is_empty()).then(|| {
+        let new = quote! { Engine::new(world, [#(#tables()),*])? };
+        (format_ident!("engine"), quote! { Engine<'world, #element> }, new)
     });
-    let fields: Vec<_> = steps.chain(rooms).collect();
-    let declared = fields.iter().map(|Field { name, r#type, .. }| quote! { #name: #r#type });
-    let made = fields.iter().map(|Field { name, new, .. }| quote! { #name: #new });
+    let kept = kernels.iter().filter_map(|kernel| kernel.kept.clone());
+    let fields: Vec<_> = kept.chain(engine).chain(steps).chain(rooms).collect();
+    let declared = fields.iter().map(|(name, of, _)| quote! { #name: #of });
+    let made = fields.iter().map(|(name, _, new)| quote! { #name: #new });
     let actions = actions.iter().map(|action| spelled(action, &element));
     let outputs: Vec<_> = program.of_kind(ArrayKind::Output).iter().map(|id| &names.arrays[id.0]).collect();
     let (returned, result) = match &outputs[..] {
@@ -81,6 +120,7 @@ fn items(Walk { program, names, rooms, steps }: &Walk<'_>, actions: &[Action<'_>
             (quote! { (#(#types),*) }, quote! { (#(#outputs),*) })
         }
     };
+    let (methods, tables) = (kernels.iter().map(|kernel| &kernel.method), kernels.iter().map(|kernel| &kernel.table));
     quote! {
         #mesh
         #(#shardings)*
@@ -126,38 +166,36 @@ fn items(Walk { program, names, rooms, steps }: &Walk<'_>, actions: &[Action<'_>
                 #(#actions)*
                 Ok(#result)
             }
+
+            #(#methods)*
         }
+
+        #(#tables)*
     }
 }
 
-/// The field of a step. The route of a move is the program's, written out, so that the runtime does not decide it
-/// again.
+/// The field of a move: its name, its type, and the expression that makes it. The route is the program's, written out, so that the
+/// runtime does not decide it again.
 ///
 /// ```text
-/// step_1: first_1::Prepared::new(world)?
-/// step_2: Redistribution::by(world, &sharding_y_3(), None, &sharding_y_4(), &Way::new([Leg::exchange([Reach::All])]))?
+/// step_1: Redistribution::by(world, &sharding_y_3(), None, &sharding_y_4(), &Way::new([Leg::exchange([Reach::All])]))?
 /// ```
-fn field(name: &Ident, step: &Step<'_>, program: &Program, element: &Ident) -> Field {
-    let (r#type, new) = match step {
-        Step::Written { written, sharding } => return written_field(name, written, sharding),
-        Step::Kernel { module, .. } => {
-            (quote! { #module::Prepared<'world> }, quote! { #module::Prepared::new(world)? })
+fn field(step: &Step<'_>, program: &Program, element: &Ident) -> (Ident, TokenStream, TokenStream) {
+    let Step { name, moved, from, to } = step;
+    let (of, new) = match moved.way.procedure() {
+        None => {
+            let kept = moved.kept.as_ref().map(|kept| new_sharding(kept, program.mesh()));
+            let (kept, way) = (kept.map_or(quote! { None }, |kept| quote! { Some(&#kept) }), way_of(&moved.way));
+            let new = quote! { Redistribution::by(world, &#from(), #kept, &#to(), &#way)? };
+            (quote! { Redistribution }, new)
         }
-        Step::Move { moved, from, to } => match moved.way.procedure() {
-            None => {
-                let kept = moved.kept.as_ref().map(|kept| new_sharding(kept, program.mesh()));
-                let (kept, way) = (kept.map_or(quote! { None }, |kept| quote! { Some(&#kept) }), way_of(&moved.way));
-                let new = quote! { Redistribution::by(world, &#from(), #kept, &#to(), &#way)? };
-                (quote! { Redistribution }, new)
-            }
-            Some(procedure) => {
-                let procedure = reduction::procedure(procedure);
-                let new = quote! { Reduction::between(world, &#from(), &#to(), &#procedure)? };
-                (quote! { Reduction<#element> }, new)
-            }
-        },
+        Some(procedure) => {
+            let procedure = reduction::procedure(procedure);
+            let new = quote! { Reduction::between(world, &#from(), &#to(), &#procedure)? };
+            (quote! { Reduction<#element> }, new)
+        }
     };
-    Field { name: name.clone(), r#type, new }
+    ((*name).clone(), of, new)
 }
 
 /// An action as Rust. Those of rounds are, in this order:
@@ -165,9 +203,8 @@ fn field(name: &Ident, step: &Step<'_>, program: &Program, element: &Ident) -> F
 /// ```text
 /// let mut a_3: Cow<'_, DistArray<f64>> = Cow::Borrowed(a_0);             Borrow
 /// for round in 0..3u64 {                                                 Repeat
-///     self.step_1.set_first(round == 0);                                 SetFirst
 ///     let mut z_8 = self.room_0.array(self.world, &sharding_z_8(), Some(ReduceOp::Sum.identity()))?;
-///     self.step_1.run_into(&a_3, &mut z_8)?;
+///     self.first_1(&a_3, &mut z_8, round == 0)?;
 ///     let is_last = s_9.is_below(-1e15);                                 Ask
 ///     let next_0 = Cow::Owned(z_8);                                      Take
 ///     if let Cow::Owned(before) = std::mem::replace(&mut a_3, next_0) { self.room_0.give_back(before); }
@@ -179,29 +216,22 @@ fn field(name: &Ident, step: &Step<'_>, program: &Program, element: &Ident) -> F
 fn spelled(action: &Action<'_>, element: &Ident) -> TokenStream {
     let next = |nth: &usize| format_ident!("next_{nth}");
     match action {
-        Action::SetFirst { step, round } => quote! { self.#step.set_first(#round == 0); },
-        Action::Make { array, sharding } => {
-            let zero = zero(element);
-            quote! { let mut #array = DistArray::filled(self.world, &#sharding(), #zero)?; }
+        Action::Make { array, sharding, identity } => {
+            let value = identity_of(identity.unwrap_or(Assign::Set), element);
+            quote! { let mut #array = DistArray::filled(self.world, &#sharding(), #value)?; }
         }
         Action::MakeIn { room, array, sharding, identity } => {
             let filled = identity.map(reduce_op).map(|op| quote! { Some(#op.identity()) });
             let filled = filled.unwrap_or(quote! { None });
             quote! { let mut #array = self.#room.array(self.world, &#sharding(), #filled)?; }
         }
-        Action::Begin { step, array, before, identity } => {
-            let filled = identity.map(reduce_op).map(|op| quote! { self.#step.fill(&mut #array, #op.identity()); });
-            quote! { self.#step.copy_others(&mut #array, #before); #filled }
+        Action::Begin { nest: NestId(nest), array, before } => {
+            let nest = Literal::usize_unsuffixed(*nest);
+            quote! { self.engine.begin_version(#nest, &mut #array, #before); }
         }
-        Action::Run { step, inputs, tiles, output, scalars, into } => {
-            let tiles = tiles.iter().map(|&(step, tile)| {
-                let tile = kept_tile(tile);
-                quote! { self.#step.#tile() }
-            });
-            match into {
-                false => quote! { let #output = self.#step.run(#(#inputs,)* #(#tiles,)* #(#scalars,)*)?; },
-                true => quote! { self.#step.run_into(#(#inputs,)* #(#tiles,)* &mut #output, #(#scalars,)*)?; },
-            }
+        Action::Run { kernel, inputs, output, scalars, round } => {
+            let is_first = round.map(|round| quote! { #round == 0, });
+            quote! { self.#kernel(#(#inputs,)* &mut #output, #is_first #(#scalars,)*)?; }
         }
         Action::Redistribute { step, source, target, into } => match into {
             false => quote! { let #target = self.#step.run(self.world, #source)?; },
@@ -251,7 +281,14 @@ impl ToTokens for Argument<'_> {
 
 /// `Way::closing([Leg::exchange([Reach::All]), Leg::collective(vec![0], Owners::All)]).in_pieces()` and the like.
 fn way_of(way: &Way) -> TokenStream {
-    let legs = way.legs.iter().map(|one| leg(one, Ends::Arrays));
+    let legs = way.legs.iter().map(|one| match one {
+        Leg::Collective { axes, owners: Owners::One(owner), .. } => {
+            let axes = axes.iter().map(|&axis| Literal::usize_unsuffixed(axis));
+            let owner = owner.iter().map(|at| Literal::i64_unsuffixed(at.offset()));
+            quote! { Leg::with_one([#(#axes),*], &[#(#owner),*]) }
+        }
+        one => table::leg(one, &|_| unreachable!("no other leg of a move names ranks; this is a bug in polyshard")),
+    });
     let new = if way.closes_sums() {
         quote! { closing }
     } else {

@@ -72,7 +72,7 @@ impl Case {
                     .map(|slice| LeafBox::slice(&self.counts, self.along, slice)),
             };
             let Some(part) = part else { break };
-            let counts: Vec<_> = (0..self.counts.len()).map(|l| part.count(l)).collect();
+            let counts = part.counts();
             let [a, b] = [(a, &a_data), (b, &b_data)]
                 .map(|((_, offset, strides), data)| Strided::new(data, offset + part.moved(strides), strides.clone()));
             let target = ViewMut::at(&mut sums, [0].into_iter().collect(), [1].into_iter().collect());

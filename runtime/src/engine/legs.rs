@@ -1,10 +1,12 @@
 //! Execution of legs: between the owners' shards and tiles, in both directions, and between two arrays.
 
+use super::table::Coordinates;
 use crate::groups::Groups;
 use crate::redistribute::moving::Moving;
 use crate::{DistArray, Element, Grid, OutTile, ReduceOp, Region, Result, Shards, Tile};
-use polyshard_program::{Expr, Leg, Owners, Source};
+use polyshard_program::{Expr, Leg, Owners};
 use smallvec::SmallVec;
+use std::fmt;
 
 /// The rank that carries out a leg, in one iteration.
 pub(crate) struct At<'a> {
@@ -21,6 +23,17 @@ pub(crate) enum Ends<'e, 'm, T: Element> {
     Output(Output<'e, T>),
     /// Two arrays.
     Arrays(&'e mut Moving<'m, T>),
+}
+
+/// Where a leg takes the region of an input from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The shards of its owners.
+    Shards,
+    /// Tiles: those that the previous leg filled, or a neighbour's in the previous iteration.
+    Tiles,
+    /// Either, without waiting.
+    Ahead,
 }
 
 /// A tile into which a leg fetches a region.
@@ -52,6 +65,24 @@ pub(crate) fn values_at(exprs: &[Expr], coordinates: &[i64], counters: &[i64]) -
     exprs.iter().map(|expr| expr.eval(coordinates, counters)).collect()
 }
 
+/// Coordinates of ranks, as expressions or as functions.
+pub(crate) trait FindRank: fmt::Debug {
+    /// The coordinates for the rank at these, where loops have these counters.
+    fn find(&self, coordinates: &[i64], counters: &[i64]) -> SmallVec<[i64; 6]>;
+}
+
+impl FindRank for Vec<Expr> {
+    fn find(&self, coordinates: &[i64], counters: &[i64]) -> SmallVec<[i64; 6]> {
+        values_at(self, coordinates, counters)
+    }
+}
+
+impl FindRank for Coordinates<'_> {
+    fn find(&self, coordinates: &[i64], counters: &[i64]) -> SmallVec<[i64; 6]> {
+        self.at(coordinates, counters)
+    }
+}
+
 /// Carries out a leg.
 ///
 /// # Errors
@@ -59,12 +90,10 @@ pub(crate) fn values_at(exprs: &[Expr], coordinates: &[i64], counters: &[i64]) -
 ///
 /// # Panics
 /// If no array is moved by such a leg: a bug in polyshard.
-pub(crate) fn carry_out<T: Element>(leg: &Leg, at: &At<'_>, ends: Ends<'_, '_, T>) -> Result<()> {
-    let values = |exprs: &[Expr]| values_at(exprs, at.coordinates, at.counters);
-    let permutation = |grid: &Grid<'_>, owner: &[Expr], served: &[Expr], region_of: &dyn Fn(&[i64]) -> Region| {
-        let owner =
-            |at_rank: &[i64]| owner.iter().map(|expr| expr.eval(at_rank, at.counters)).collect::<SmallVec<[i64; 6]>>();
-        grid.permutation(owner, &values(served), region_of)
+pub(crate) fn carry_out<T: Element, C: FindRank>(leg: &Leg<C>, at: &At<'_>, ends: Ends<'_, '_, T>) -> Result<()> {
+    let values = |of: &C| of.find(at.coordinates, at.counters);
+    let permutation = |grid: &Grid<'_>, owner: &C, served: &C, region_of: &dyn Fn(&[i64]) -> Region| {
+        grid.permutation(|at_rank: &[i64]| owner.find(at_rank, at.counters), &values(served), region_of)
     };
     match (leg, ends) {
         // Data that the rank owns itself.

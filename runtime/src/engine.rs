@@ -1,0 +1,273 @@
+//! The engine: carries out the transfers of a program's kernels on one rank, for the executor and for emitted source alike.
+//!
+//! A [`Kernel`] is a table: its arrays, its loops, and its [`Transfer`]s, each with the region that it moves and the legs that move it. The
+//! engine makes the tiles and groups of all kernels once, and a [`Run`] of one of them carries out its statements:
+//!
+//! ```text
+//! fill      an output's tile starts from the identity, or takes over a neighbour's sums
+//! begin     an input's region is fetched, an output's tile is sent to its owners; at once, unless the transfer is ahead
+//! end       of a transfer ahead: its region is in the tile, or its sums are with their owners
+//! compute   a leaf on tiles and shards; transfers in flight make progress meanwhile
+//! ```
+//!
+//! How a transfer is carried out, and whether it waits, is stated in the table and is the same for all ranks; the engine decides nothing
+//! except whether data is read in place in the memory of another rank.
+//!
+//! Tests: `tests/it/golden.rs`, `tests/it/properties.rs`.
+
+mod legs;
+mod run;
+mod table;
+
+pub use polyshard_program::{Assign, CollectiveBy, LeafPart, Leg, Owners, Passing, TileId};
+pub use run::{Leaf, Run};
+pub use table::{Coordinates, Kernel, Transfer, coordinates};
+
+pub(crate) use legs::{At, Ends, carry_out, values_at};
+pub(crate) use table::RegionOf;
+
+use crate::comm::Work;
+use crate::groups::Groups;
+use crate::tile::{self, StepBuffers, Written};
+use crate::{
+    DistArray, Element, Grid, InputTable, OutTile, ReduceOp, Reduction, Result, SharedInputs, Transport, World,
+};
+use polyshard_program::Buffers;
+use std::panic::Location;
+
+/// The kernels of a program, with everything that their runs need, made once.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// use polyshard::runtime::engine::{Assign, Engine, Kernel, Leg, Owners, TileId, Transfer};
+/// use polyshard::runtime::leaf::{nest, pointwise};
+/// use polyshard::runtime::Region;
+/// let mesh = Mesh::new([("x", 2)]);
+/// let [x] = mesh.axes();
+/// let blocks = Sharding::new(&mesh, &[4], &[Placement::block(0, x)]).expect("a sharding");
+/// // B[i] = A[3 - i]: each rank gathers all of A.
+/// let mirror = || {
+///     let all = Transfer::input("A", 0)
+///         .region(|_: [i64; 1], _: [i64; 0]| Region::new(std::iter::once(0..4)))
+///         .by([Leg::collective([0], Owners::Parts)])
+///         .tile(4);
+///     let kernel = Kernel::new("mirror", "B[i] = A[3 - i]", &mesh, Assign::Set, [&blocks, &blocks]).overwrites();
+///     kernel.transfers([all, Transfer::output("B")])
+/// };
+/// let found = spmd(2, |world| {
+///     let mut engine = Engine::new(world, [mirror()])?;
+///     let a = DistArray::from_fn(world, &blocks, |index| index[0] as f64)?;
+///     let mut b = DistArray::filled(world, &blocks, 0.0)?;
+///     let mut run = engine.run(0, &[&a], &mut b)?;
+///     let [x] = run.coordinates();
+///     run.transfer(TileId(0), &[])?;
+///     run.compute(&[], &[2], |leaf| {
+///         let (a, b) = (leaf.read(TileId(0), &[3 - 2 * x], &[&[-1]]), leaf.write(&[2 * x], &[&[1]]));
+///         nest(&leaf.counts(), b, ReduceOp::Sum, &[a], &pointwise(|[a]: [f64; 1]| a));
+///     })?;
+///     run.finish()?;
+///     Ok(b.block().to_vec())
+/// })?;
+/// assert_eq!(found, [[3.0, 2.0], [1.0, 0.0]]);
+/// # Ok::<(), polyshard::Error>(())
+/// ```
+pub struct Engine<'w, T: Element> {
+    world: &'w World,
+    transport: Transport,
+    kernels: Vec<Prepared<'w, T>>,
+    /// By kernel and transfer of an input; `None` where the leaf reads the shard, or the tile of another kernel.
+    tiles: Vec<Vec<Option<tile::Tile<T>>>>,
+    /// By kernel, the locations of all ranks' inputs in its last run.
+    known: Vec<InputTable>,
+}
+
+/// A kernel, with its groups and its output's tile.
+struct Prepared<'w, T: Element> {
+    kernel: Kernel<'w>,
+    grid: Grid<'w>,
+    groups: Groups,
+    out_tile: Option<OutTile<T>>,
+    /// The buffers between time steps.
+    steps: Option<StepBuffers<T>>,
+    /// The elements of the output that the kernel writes; `None` if it writes all.
+    written: Option<Written>,
+}
+
+impl<'w, T: Element> Engine<'w, T> {
+    /// Makes what runs of these kernels need; collective over the world.
+    ///
+    /// # Errors
+    /// If the number of ranks of a mesh is not the world's, there is too little memory, or another rank failed.
+    pub fn new(world: &'w World, kernels: impl IntoIterator<Item = Kernel<'w>>) -> Result<Self> {
+        let transport = world.transport();
+        let mut engine = Self { world, transport, kernels: Vec::new(), tiles: Vec::new(), known: Vec::new() };
+        kernels.into_iter().try_for_each(|kernel| engine.add(kernel))?;
+        Ok(engine)
+    }
+
+    fn add(&mut self, kernel: Kernel<'w>) -> Result<()> {
+        let world = self.world;
+        let grid = Grid::new(world, &kernel.mesh)?;
+        let groups = Groups::new(kernel.groups(), |axes, stages| match stages {
+            None => grid.group(axes),
+            Some(stages) => world.group_in_stages(grid.mesh(), axes, stages),
+        })?;
+        let steps =
+            kernel.time_steps.as_ref().map(|steps| StepBuffers::new(kernel.output().name.as_str(), steps.capacity));
+        let steps = steps.transpose()?;
+        let tiles = kernel.inputs().iter().map(|transfer| input_tile(transfer, &grid, &groups));
+        self.tiles.push(tiles.collect::<Result<_>>()?);
+        let written = kernel.written.as_ref().map(|written| Written::of(world, kernel.output_sharding(), written));
+        let out_tile = out_tile(kernel.output(), &grid, &groups, written.as_ref())?;
+        self.known.push(InputTable::of(&(&kernel.name, &kernel.statement, &kernel.shardings)));
+        self.kernels.push(Prepared { kernel, grid, groups, out_tile, steps, written });
+        Ok(())
+    }
+
+    /// Sets how inputs are transferred between ranks.
+    pub(crate) fn set_transport(&mut self, transport: Transport) {
+        self.transport = transport;
+        if transport == Transport::Messages {
+            self.kernels.iter_mut().flat_map(|prepared| &mut prepared.out_tile).for_each(OutTile::use_messages);
+        }
+    }
+
+    /// Begins a run of a kernel on these inputs, for the call at the caller's line; collective over the world. Ranks that share memory
+    /// read each other's inputs in place until it is [finished](Run::finish).
+    ///
+    /// # Errors
+    /// If the ranks run different programs, or another rank failed.
+    ///
+    /// # Panics
+    /// If there is no such kernel.
+    #[track_caller]
+    pub fn run<'r>(
+        &'r mut self,
+        kernel: usize,
+        inputs: &[&'r DistArray<T>],
+        output: &'r mut DistArray<T>,
+    ) -> Result<Run<'r, 'w, T>> {
+        self.run_at(kernel, inputs, output, Location::caller())
+    }
+
+    /// As [`run`](Self::run), for the call at a line.
+    pub(crate) fn run_at<'r>(
+        &'r mut self,
+        number: usize,
+        inputs: &[&'r DistArray<T>],
+        output: &'r mut DistArray<T>,
+        at: &'static Location<'static>,
+    ) -> Result<Run<'r, 'w, T>> {
+        let Self { world, transport, kernels, tiles, known } = self;
+        let world = *world;
+        let Prepared { kernel, grid, groups, out_tile, steps, written } = &mut kernels[number];
+        let work = Work { kernel: Some(kernel.name), tensor: None, at };
+        world.comm().note(Some(work));
+        if kernel.clears {
+            match written {
+                Some(written) => written.fill(output, T::ZERO),
+                None => output.block_mut().fill(T::ZERO),
+            }
+        }
+        tiles[number].iter_mut().flatten().for_each(tile::Tile::restart);
+        out_tile.iter_mut().for_each(OutTile::restart);
+        // A tile of another kernel that is read in place in a shard stays valid while that shard is published.
+        let follows = kernel.reused().any(|(lender, _)| known[lender].is_published());
+        let known = &mut known[number];
+        if follows {
+            known.publish_next();
+        }
+        let inputs = match kernel.reads_others() {
+            true => SharedInputs::publish(world, inputs, known, *transport)?,
+            false => SharedInputs::none(world, inputs),
+        };
+        Ok(Run { number, kernel, grid, groups, tiles, out_tile, steps, inputs, output, work })
+    }
+
+    /// Returns the value that each element of a kernel's output starts from; `None` if runs overwrite all of them.
+    ///
+    /// # Panics
+    /// If there is no such kernel.
+    #[must_use]
+    pub fn identity(&self, kernel: usize) -> Option<T> {
+        let Prepared { kernel, written, .. } = &self.kernels[kernel];
+        let writes_all = kernel.assign == Assign::Set && written.is_none();
+        (!writes_all).then(|| ReduceOp::of(kernel.assign).identity())
+    }
+
+    /// Initialises an output of a kernel as the next version of an array: elements that runs write start from the identity, and all others
+    /// are copied.
+    ///
+    /// # Panics
+    /// If there is no such kernel.
+    pub fn begin_version(&self, kernel: usize, output: &mut DistArray<T>, before: &DistArray<T>) {
+        let Prepared { kernel, written, .. } = &self.kernels[kernel];
+        let Some(written) = written else { return };
+        written.copy_others(output, before);
+        // `=` clears them in the run.
+        if kernel.assign != Assign::Set {
+            written.fill(output, ReduceOp::of(kernel.assign).identity());
+        }
+    }
+
+    /// Copies the elements that a kernel writes from another array with the layout of its output; nothing if it writes all.
+    pub(crate) fn copy_written(&self, kernel: usize, output: &mut DistArray<T>, from: &DistArray<T>) {
+        self.kernels[kernel].written.iter().for_each(|written| written.copy(output, from));
+    }
+
+    /// Returns the world.
+    #[must_use]
+    pub fn world(&self) -> &'w World {
+        self.world
+    }
+}
+
+/// The tile of an input's transfer, if it has one of its own.
+fn input_tile<T: Element>(transfer: &Transfer<'_>, grid: &Grid<'_>, groups: &Groups) -> Result<Option<tile::Tile<T>>> {
+    if transfer.reused.is_some() {
+        return Ok(None);
+    }
+    let (name, stated) = (transfer.name.as_str(), transfer.tile);
+    let made = match stated.buffers {
+        Buffers::Shard => return Ok(None),
+        Buffers::One => tile::Tile::new(name, stated.capacity)?,
+        Buffers::Relay => tile::Tile::relay(name, stated.capacity)?,
+        Buffers::Ahead(depth) => {
+            let group = transfer.group_ahead().map(|axes| (groups.along(axes, None), stated.passing));
+            tile::Tile::ahead(name, stated.capacity, depth, group)?
+        }
+    };
+    let made = if stated.in_pieces { made.in_pieces() } else { made };
+    let made = if stated.is_fixed { made.fixed() } else { made };
+    transfer.peers_ahead(grid.mesh()).iter().try_fold(made, |made, reach| made.connected(grid, reach)).map(Some)
+}
+
+/// The tile of the output, if it has one.
+fn out_tile<T: Element>(
+    transfer: &Transfer<'_>,
+    grid: &Grid<'_>,
+    groups: &Groups,
+    written: Option<&Written>,
+) -> Result<Option<OutTile<T>>> {
+    let (name, stated) = (transfer.name.as_str(), transfer.tile);
+    let made = match stated.buffers {
+        Buffers::Shard => return Ok(None),
+        Buffers::One | Buffers::Relay => OutTile::new(name, stated.capacity)?,
+        Buffers::Ahead(depth) => {
+            let group = transfer.group_ahead().map(|axes| groups.along(axes, None));
+            OutTile::ahead(name, stated.capacity, depth, group)?
+        }
+    };
+    let made = if transfer.any_order { made.in_any_order() } else { made };
+    let made = if stated.in_pieces { made.in_pieces() } else { made };
+    let made = match transfer.route.procedure() {
+        Some(procedure) => made.reduced_by(Reduction::new(grid.world(), procedure, stated.capacity)?),
+        None => made,
+    };
+    let made = if stated.is_fixed { made.fixed() } else { made };
+    let made = transfer.peers_ahead(grid.mesh()).iter().try_fold(made, |made, reach| made.connected(grid, reach))?;
+    Ok(Some(match written {
+        Some(written) => made.within(written.clone()),
+        None => made,
+    }))
+}

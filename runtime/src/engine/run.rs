@@ -1,0 +1,369 @@
+//! A run of one kernel: its statements, and the iterations of its leaf.
+
+use super::legs::{At, Ends, Input, Output, Source, carry_out};
+use super::table::{Coordinates, Kernel};
+use crate::comm::Work;
+use crate::groups::Groups;
+use crate::leaf::{LeafBox, LeafBoxes, Ramp, Slices};
+use crate::tile::StepBuffers;
+use crate::{
+    DistArray, Element, Grid, OutTile, Polled, ReduceOp, Region, Result, SharedInputs, Strided, StridedMut, Tile, View,
+    ViewMut,
+};
+use polyshard_program::{LeafPart, Leg, TileId};
+use smallvec::SmallVec;
+use std::cell::Cell;
+
+/// A run of a kernel on one rank; [`Engine::run`](super::Engine::run) begins it.
+///
+/// All ranks call the same operations in the same order. Counters are those of the serial loops around a statement, the outermost first.
+/// If a run is dropped before it is [finished](Self::finish), the memory of its inputs stays valid for ranks that may still read it.
+pub struct Run<'r, 'w, T: Element> {
+    pub(super) number: usize,
+    pub(super) kernel: &'r Kernel<'w>,
+    pub(super) grid: &'r Grid<'w>,
+    pub(super) groups: &'r Groups,
+    pub(super) tiles: &'r mut [Vec<Option<Tile<T>>>],
+    pub(super) out_tile: &'r mut Option<OutTile<T>>,
+    pub(super) steps: &'r mut Option<StepBuffers<T>>,
+    pub(super) inputs: SharedInputs<'r, T>,
+    pub(super) output: &'r mut DistArray<T>,
+    pub(super) work: Work,
+}
+
+impl<'r, T: Element> Run<'r, '_, T> {
+    /// Returns this rank's coordinates, one per axis of the mesh.
+    ///
+    /// # Panics
+    /// If the mesh does not have `N` axes.
+    #[track_caller]
+    #[must_use]
+    pub fn coordinates<const N: usize>(&self) -> [i64; N] {
+        self.grid.coordinates()
+    }
+
+    /// Fills the output's tile with the value that does not change others, or takes over the sums of a neighbour by its shift.
+    ///
+    /// # Errors
+    /// If another rank failed.
+    ///
+    /// # Panics
+    /// If the region does not fit the tile.
+    pub fn fill(&mut self, tile: TileId, counters: &[i64]) -> Result<()> {
+        let transfer = &self.kernel.transfers[tile.0];
+        let region = (transfer.region)(self.grid.coords(), counters);
+        let op = ReduceOp::of(self.kernel.assign);
+        match transfer.route.shift().filter(|shift| counters[shift.counter.0] != 0) {
+            None => self.out_tile.iter_mut().for_each(|out_tile| out_tile.reset(&region, op)),
+            Some(shift) => {
+                self.note(tile);
+                let Some(out_tile) = self.out_tile else { return Ok(()) };
+                out_tile.shift(self.groups.along(&[shift.axis.0], None), shift.by, &region)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins a transfer; unless it is ahead, or in flight while the interior of the leaf is computed, it is complete when this returns.
+    ///
+    /// # Errors
+    /// If there is too little memory, or another rank failed.
+    ///
+    /// # Panics
+    /// If ranks do not own what the legs say, or a region does not fit its tile.
+    pub fn begin(&mut self, tile: TileId, counters: &[i64]) -> Result<()> {
+        let transfer = &self.kernel.transfers[tile.0];
+        let (route, is_input) = (&transfer.route, transfer.is_input());
+        let iteration = |shift: polyshard_program::Shift| counters[shift.counter.0];
+        let (owners, shift) = (route.at_owners(), route.shift());
+        if is_input && transfer.ahead > 0 {
+            let is_shifted = shift.is_some_and(|shift| iteration(shift) != 0);
+            let leg = if is_shifted { route.legs.last() } else { route.legs.first() };
+            return leg.map_or(Ok(()), |leg| self.carry(tile, leg, false, Source::Ahead, counters));
+        }
+        // A tile that is shifted is fetched from its owners in the first iteration, and sent to them in the last one.
+        let is_at_owners = shift.is_none_or(|shift| {
+            let last = self.kernel.loops[shift.counter.0] - 1;
+            iteration(shift) == if is_input { 0 } else { last }
+        });
+        if !is_at_owners {
+            // An output's sums were taken over when its tile was filled.
+            let shifted = route.legs.last().filter(|_| is_input);
+            return shifted.map_or(Ok(()), |leg| self.carry(tile, leg, false, Source::Tiles, counters));
+        }
+        for (nth, leg) in owners.iter().enumerate() {
+            let source = match nth {
+                _ if !is_input && transfer.ahead > 0 => Source::Ahead,
+                _ if !is_input => Source::Tiles,
+                0 if transfer.interior_first => Source::Ahead,
+                0 => Source::Shards,
+                _ => Source::Tiles,
+            };
+            self.carry(tile, leg, nth == 0 && route.held.is_some(), source, counters)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until a transfer that is in flight is complete; of those of several iterations, the one that began first. Does nothing if
+    /// transfers of this tile are complete as soon as they have begun.
+    ///
+    /// # Errors
+    /// If there is too little memory, or another rank failed.
+    ///
+    /// # Panics
+    /// If none has begun.
+    pub fn end(&mut self, tile: TileId) -> Result<()> {
+        let transfer = &self.kernel.transfers[tile.0];
+        if !transfer.is_in_flight() {
+            return Ok(());
+        }
+        self.note(tile);
+        let world = self.grid.world();
+        match transfer.input {
+            None => {
+                let op = ReduceOp::of(self.kernel.assign);
+                self.out_tile.as_mut().map_or(Ok(()), |out_tile| out_tile.arrive(world, self.output, op))
+            }
+            Some(input) => {
+                let source = self.inputs.array(input);
+                self.tiles[self.number][tile.0].as_mut().map_or(Ok(()), |tile| tile.arrive(world, source))
+            }
+        }
+    }
+
+    /// As [`begin`](Self::begin) and [`end`](Self::end).
+    ///
+    /// # Errors
+    /// As for [`begin`](Self::begin).
+    ///
+    /// # Panics
+    /// As for [`begin`](Self::begin).
+    pub fn transfer(&mut self, tile: TileId, counters: &[i64]) -> Result<()> {
+        self.begin(tile, counters)?;
+        self.end(tile)
+    }
+
+    /// Runs the leaf, whose loops have these numbers of iterations: `leaf` is called once, or for one slice after the other
+    /// while transfers are in flight.
+    ///
+    /// # Errors
+    /// If another rank failed.
+    pub fn compute(&mut self, counters: &[i64], counts: &[usize], leaf: impl FnMut(&Leaf<'_, 'r, T>)) -> Result<()> {
+        self.compute_part(LeafPart::Whole, counters, counts, &[], leaf)
+    }
+
+    /// As [`compute`](Self::compute), but only a part of the leaf: its interior, from the first to below the second number of each loop, or
+    /// the rest.
+    ///
+    /// # Errors
+    /// If another rank failed.
+    ///
+    /// # Panics
+    /// If the interior exceeds the leaf.
+    pub fn compute_part(
+        &mut self,
+        part: LeafPart,
+        counters: &[i64],
+        counts: &[usize],
+        interior: &[(i64, i64)],
+        mut leaf: impl FnMut(&Leaf<'_, 'r, T>),
+    ) -> Result<()> {
+        let slices = self.kernel.slices;
+        let mut boxes = match (part, slices) {
+            (LeafPart::Whole, None) => {
+                let _polled = self.poll_meanwhile();
+                self.leaf(&LeafBox::whole(counts), counters, &mut leaf);
+                return Ok(());
+            }
+            (LeafPart::Whole, Some((along, of))) => {
+                let mut slices = Slices::new(counts, along, of);
+                while let Some(slice) = slices.next(self.poll()?) {
+                    let _polled = self.poll_meanwhile();
+                    self.leaf(&LeafBox::slice(counts, along, slice), counters, &mut leaf);
+                }
+                return Ok(());
+            }
+            (LeafPart::Interior, _) => LeafBoxes::interior(counts, interior, slices.map_or(0, |(along, _)| along)),
+            (LeafPart::Rims, _) => LeafBoxes::rims(counts, interior),
+        };
+        while let Some(next) = boxes.next(part == LeafPart::Interior && self.poll()?) {
+            let _polled = (part == LeafPart::Interior).then(|| self.poll_meanwhile());
+            self.leaf(&next, counters, &mut leaf);
+        }
+        Ok(())
+    }
+
+    /// Waits until all ranks are done with the inputs; they may then be written and dropped. Collective over the world.
+    ///
+    /// # Errors
+    /// If another rank failed.
+    pub fn finish(self) -> Result<()> {
+        self.grid.world().comm().note(Some(self.work));
+        self.inputs.release()
+    }
+
+    /// Drives the transfers in flight, without waiting; returns whether some need to be polled again, which is not necessary with a
+    /// [progress thread](crate::Progress::Thread). [`compute`](Self::compute) does it between slices of the leaf.
+    ///
+    /// # Errors
+    /// If another rank failed.
+    pub fn poll(&mut self) -> Result<bool> {
+        let world = self.grid.world();
+        let mut is_in_flight = false;
+        for tile in self.tiles[self.number].iter_mut().flatten() {
+            is_in_flight |= tile.poll(world)?;
+        }
+        if let Some(tile) = self.out_tile {
+            is_in_flight |= tile.poll(world)?;
+        }
+        Ok(is_in_flight)
+    }
+
+    /// Makes the progress thread, if any, poll while the leaf computes.
+    fn poll_meanwhile(&self) -> Polled {
+        let inputs = self.tiles[self.number].iter().flatten().map(Tile::under_way);
+        self.grid.world().poll_meanwhile(inputs.chain(self.out_tile.as_ref().map(OutTile::under_way)))
+    }
+
+    /// Notes which tensor moves between ranks, in case this takes long.
+    fn note(&self, tile: TileId) {
+        let transfer = &self.kernel.transfers[tile.0];
+        if !transfer.route.is_local() {
+            self.grid.world().comm().note(Some(Work { tensor: Some(transfer.name), ..self.work }));
+        }
+    }
+
+    /// Carries out a leg into the tile of an input, or out of the output's tile; of the region that the first of two legs leaves in
+    /// tiles if `is_held`.
+    fn carry(
+        &mut self,
+        tile: TileId,
+        leg: &Leg<Coordinates<'_>>,
+        is_held: bool,
+        from: Source,
+        counters: &[i64],
+    ) -> Result<()> {
+        self.note(tile);
+        let transfer = &self.kernel.transfers[tile.0];
+        let region = transfer.route.held.as_ref().filter(|_| is_held).unwrap_or(&transfer.region);
+        let (grid, coordinates) = (self.grid, self.grid.coords());
+        let region_of: &dyn Fn(&[i64]) -> Region = &|at| region(at, counters);
+        let at = At { groups: self.groups, coordinates, counters };
+        let ends = match transfer.input {
+            Some(input) => {
+                let Some(into) = &mut self.tiles[self.number][tile.0] else { return Ok(()) };
+                let (source, is_around) = (self.inputs.array(input), transfer.tile.own_in_place);
+                let here = region_of(coordinates);
+                Ends::Input(Input { grid, tile: into, source, from, is_around, here, region_of })
+            }
+            None => {
+                let Some(tile) = self.out_tile else { return Ok(()) };
+                let (op, is_ahead) = (ReduceOp::of(self.kernel.assign), from == Source::Ahead);
+                Ends::Output(Output { grid, tile, target: self.output, op, is_ahead, region_of })
+            }
+        };
+        carry_out(leg, &at, ends)
+    }
+
+    /// Runs the leaf for these iterations.
+    fn leaf(&mut self, part: &LeafBox, counters: &[i64], leaf: &mut impl FnMut(&Leaf<'_, 'r, T>)) {
+        let Self { number, kernel, grid, tiles, out_tile, steps, inputs, output, .. } = self;
+        let (mut before, mut into) = (None, None);
+        if let (Some(steps), Some(of)) = (steps, &kernel.time_steps) {
+            let (step, last) = (counters[of.counter], kernel.loops[of.counter] - 1);
+            steps.begin(&(of.region)(grid.coords(), counters));
+            let (read, write) = steps.turn();
+            before = Some(read).filter(|_| step > 0);
+            into = Some(write).filter(|_| step < last);
+        }
+        let write = match (into, out_tile) {
+            (Some(into), _) => into,
+            (None, Some(tile)) => tile.view_mut(),
+            (None, None) if kernel.overwrites => output.view_mut().overwritten(),
+            (None, None) => output.view_mut(),
+        };
+        leaf(&Leaf { part, number: *number, kernel, tiles, inputs, before, write: Cell::new(Some(write)) });
+    }
+}
+
+/// Iterations of a leaf to compute, with the data that they read and write.
+///
+/// An operand is given by its tile, the index `base` that the leaf's first iteration reads, and how far each iteration of loop `l` moves
+/// the index along dimension `d`: by `steps[d][l]`.
+pub struct Leaf<'o, 'r, T: Element> {
+    part: &'o LeafBox,
+    number: usize,
+    kernel: &'o Kernel<'r>,
+    tiles: &'o [Vec<Option<Tile<T>>>],
+    inputs: &'o SharedInputs<'r, T>,
+    /// What the previous time step wrote.
+    before: Option<View<'o, T>>,
+    write: Cell<Option<ViewMut<'o, T>>>,
+}
+
+impl<'o, T: Element> Leaf<'o, '_, T> {
+    /// Returns the number of iterations of each loop.
+    #[must_use]
+    pub fn counts(&self) -> SmallVec<[usize; 6]> {
+        self.part.counts()
+    }
+
+    /// Returns an operand in the region that a transfer has fetched: in its tile, in a shard, or in the tile of an earlier kernel; or, in
+    /// a later time step, in what the previous one wrote.
+    ///
+    /// # Panics
+    /// If there is no such transfer of an input, or `base` or `steps` do not fit its dimensions.
+    #[track_caller]
+    #[must_use]
+    pub fn read(&self, tile: TileId, base: &[i64], steps: &[&[i64]]) -> Strided<'_, T> {
+        self.view(tile).strided(&self.part.moved_all(base, steps), steps)
+    }
+
+    /// As [`read`](Self::read), but `value` where an index is outside of the array, whose extents are given for the dimensions where that
+    /// may be.
+    ///
+    /// # Panics
+    /// As for [`read`](Self::read).
+    #[track_caller]
+    #[must_use]
+    pub fn read_or(
+        &self,
+        tile: TileId,
+        value: T,
+        extents: &[Option<i64>],
+        base: &[i64],
+        steps: &[&[i64]],
+    ) -> Strided<'_, T> {
+        self.view(tile).outside(value, extents).strided(&self.part.moved_all(base, steps), steps)
+    }
+
+    /// Returns the numbers that start from `base` in the leaf's first iteration, and grow by `strides[l]` along loop `l`.
+    #[must_use]
+    pub fn ramp(&self, base: i64, strides: &[i64]) -> Ramp {
+        Ramp::along(base + self.part.moved(strides), strides.into())
+    }
+
+    /// Returns the operand that the leaf writes.
+    ///
+    /// # Panics
+    /// If it has been returned before, or `base` or `steps` do not fit its dimensions.
+    #[track_caller]
+    #[must_use]
+    pub fn write(&self, base: &[i64], steps: &[&[i64]]) -> StridedMut<'o, T> {
+        let write = self.write.take().expect("a leaf takes its output once");
+        write.strided(&self.part.moved_all(base, steps), steps)
+    }
+
+    fn view(&self, tile: TileId) -> View<'_, T> {
+        if let Some(before) = &self.before {
+            return before.clone();
+        }
+        let transfer = &self.kernel.transfers[tile.0];
+        let source = self.inputs.array(transfer.input.expect("a leaf reads inputs"));
+        let (kernel, TileId(number)) = transfer.reused.unwrap_or((self.number, tile));
+        match &self.tiles[kernel][number] {
+            Some(tile) => tile.view(source),
+            None => source.array().view(),
+        }
+    }
+}
