@@ -28,10 +28,8 @@ pub(crate) use table::RegionOf;
 
 use crate::comm::Work;
 use crate::groups::Groups;
-use crate::tile::{self, StepBuffers, Written};
-use crate::{
-    DistArray, Element, Grid, InputTable, OutTile, ReduceOp, Reduction, Result, SharedInputs, Transport, World,
-};
+use crate::tile::{How, Link, Tile, Written};
+use crate::{DistArray, Element, Grid, InputTable, ReduceOp, Reduction, Result, SharedInputs, Transport, World};
 use polyshard_program::Buffers;
 use std::panic::Location;
 
@@ -76,7 +74,7 @@ pub struct Engine<'w, T: Element> {
     transport: Transport,
     kernels: Vec<Prepared<'w, T>>,
     /// By kernel and transfer of an input; `None` where the leaf reads the shard, or the tile of another kernel.
-    tiles: Vec<Vec<Option<tile::Tile<T>>>>,
+    inputs: Vec<Vec<Option<Link<T>>>>,
     /// By kernel, the locations of all ranks' inputs in its last run.
     known: Vec<InputTable>,
 }
@@ -86,9 +84,9 @@ struct Prepared<'w, T: Element> {
     kernel: Kernel<'w>,
     grid: Grid<'w>,
     groups: Groups,
-    out_tile: Option<OutTile<T>>,
-    /// The buffers between time steps.
-    steps: Option<StepBuffers<T>>,
+    output: Option<Link<T>>,
+    /// What the previous time step wrote, and what this one writes.
+    steps: Option<[Tile<T>; 2]>,
     /// The elements of the output that the kernel writes; `None` if it writes all.
     written: Option<Written>,
 }
@@ -100,7 +98,7 @@ impl<'w, T: Element> Engine<'w, T> {
     /// If the number of ranks of a mesh is not the world's, there is too little memory, or another rank failed.
     pub fn new(world: &'w World, kernels: impl IntoIterator<Item = Kernel<'w>>) -> Result<Self> {
         let transport = world.transport();
-        let mut engine = Self { world, transport, kernels: Vec::new(), tiles: Vec::new(), known: Vec::new() };
+        let mut engine = Self { world, transport, kernels: Vec::new(), inputs: Vec::new(), known: Vec::new() };
         kernels.into_iter().try_for_each(|kernel| engine.add(kernel))?;
         Ok(engine)
     }
@@ -112,15 +110,18 @@ impl<'w, T: Element> Engine<'w, T> {
             None => grid.group(axes),
             Some(stages) => world.group_in_stages(grid.mesh(), axes, stages),
         })?;
-        let steps =
-            kernel.time_steps.as_ref().map(|steps| StepBuffers::new(kernel.output().name.as_str(), steps.capacity));
+        let step = |steps: &table::TimeSteps<'_>| {
+            let tile = || Tile::new(kernel.output().name.as_str(), steps.capacity);
+            Ok::<_, crate::Error>([tile()?, tile()?])
+        };
+        let steps = kernel.time_steps.as_ref().map(step);
         let steps = steps.transpose()?;
-        let tiles = kernel.inputs().iter().map(|transfer| input_tile(transfer, &grid, &groups));
-        self.tiles.push(tiles.collect::<Result<_>>()?);
+        let inputs = kernel.inputs().iter().map(|transfer| link(transfer, &grid, &groups, None));
+        self.inputs.push(inputs.collect::<Result<_>>()?);
         let written = kernel.written.as_ref().map(|written| Written::of(world, kernel.output_sharding(), written));
-        let out_tile = out_tile(kernel.output(), &grid, &groups, written.as_ref())?;
+        let output = link(kernel.output(), &grid, &groups, written.as_ref())?;
         self.known.push(InputTable::of(&(&kernel.name, &kernel.statement, &kernel.shardings)));
-        self.kernels.push(Prepared { kernel, grid, groups, out_tile, steps, written });
+        self.kernels.push(Prepared { kernel, grid, groups, output, steps, written });
         Ok(())
     }
 
@@ -128,7 +129,7 @@ impl<'w, T: Element> Engine<'w, T> {
     pub(crate) fn set_transport(&mut self, transport: Transport) {
         self.transport = transport;
         if transport == Transport::Messages {
-            self.kernels.iter_mut().flat_map(|prepared| &mut prepared.out_tile).for_each(OutTile::use_messages);
+            self.kernels.iter_mut().flat_map(|prepared| &mut prepared.output).for_each(Link::use_messages);
         }
     }
 
@@ -158,9 +159,9 @@ impl<'w, T: Element> Engine<'w, T> {
         output: &'r mut DistArray<T>,
         at: &'static Location<'static>,
     ) -> Result<Run<'r, 'w, T>> {
-        let Self { world, transport, kernels, tiles, known } = self;
+        let Self { world, transport, kernels, inputs: links, known } = self;
         let world = *world;
-        let Prepared { kernel, grid, groups, out_tile, steps, written } = &mut kernels[number];
+        let Prepared { kernel, grid, groups, output: out, steps, written } = &mut kernels[number];
         let work = Work { kernel: Some(kernel.name), tensor: None, at };
         world.comm().note(Some(work));
         if kernel.clears {
@@ -169,8 +170,7 @@ impl<'w, T: Element> Engine<'w, T> {
                 None => output.block_mut().fill(T::ZERO),
             }
         }
-        tiles[number].iter_mut().flatten().for_each(tile::Tile::restart);
-        out_tile.iter_mut().for_each(OutTile::restart);
+        links[number].iter_mut().flatten().chain(&mut *out).for_each(Link::restart);
         // A tile of another kernel that is read in place in a shard stays valid while that shard is published.
         let follows = kernel.reused().any(|(lender, _)| known[lender].is_published());
         let known = &mut known[number];
@@ -181,7 +181,7 @@ impl<'w, T: Element> Engine<'w, T> {
             true => SharedInputs::publish(world, inputs, known, *transport)?,
             false => SharedInputs::none(world, inputs),
         };
-        Ok(Run { number, kernel, grid, groups, tiles, out_tile, steps, inputs, output, work })
+        Ok(Run { number, kernel, grid, groups, links, out, steps, inputs, output, work })
     }
 
     /// Returns the value that each element of a kernel's output starts from; `None` if runs overwrite all of them.
@@ -222,52 +222,42 @@ impl<'w, T: Element> Engine<'w, T> {
     }
 }
 
-/// The tile of an input's transfer, if it has one of its own.
-fn input_tile<T: Element>(transfer: &Transfer<'_>, grid: &Grid<'_>, groups: &Groups) -> Result<Option<tile::Tile<T>>> {
-    if transfer.reused.is_some() {
-        return Ok(None);
-    }
-    let (name, stated) = (transfer.name.as_str(), transfer.tile);
-    let made = match stated.buffers {
-        Buffers::Shard => return Ok(None),
-        Buffers::One => tile::Tile::new(name, stated.capacity)?,
-        Buffers::Relay => tile::Tile::relay(name, stated.capacity)?,
-        Buffers::Ahead(depth) => {
-            let group = transfer.group_ahead().map(|axes| (groups.along(axes, None), stated.passing));
-            tile::Tile::ahead(name, stated.capacity, depth, group)?
-        }
-    };
-    let made = if stated.in_pieces { made.in_pieces() } else { made };
-    let made = if stated.is_fixed { made.fixed() } else { made };
-    transfer.peers_ahead(grid.mesh()).iter().try_fold(made, |made, reach| made.connected(grid, reach)).map(Some)
-}
-
-/// The tile of the output, if it has one.
-fn out_tile<T: Element>(
+/// The link of a transfer; none if the leaf works on the shard, or reads the tile of another kernel. `written` are the elements of the
+/// output that are written, unless all are.
+fn link<T: Element>(
     transfer: &Transfer<'_>,
     grid: &Grid<'_>,
     groups: &Groups,
     written: Option<&Written>,
-) -> Result<Option<OutTile<T>>> {
+) -> Result<Option<Link<T>>> {
     let (name, stated) = (transfer.name.as_str(), transfer.tile);
-    let made = match stated.buffers {
-        Buffers::Shard => return Ok(None),
-        Buffers::One | Buffers::Relay => OutTile::new(name, stated.capacity)?,
-        Buffers::Ahead(depth) => {
-            let group = transfer.group_ahead().map(|axes| groups.along(axes, None));
-            OutTile::ahead(name, stated.capacity, depth, group)?
+    if transfer.reused.is_some() || stated.buffers == Buffers::Shard {
+        return Ok(None);
+    }
+    let reduction = transfer.route.procedure();
+    let reduction = reduction.map(|procedure| Reduction::new(grid.world(), procedure, stated.capacity)).transpose()?;
+    let how = How {
+        is_fixed: stated.is_fixed,
+        in_pieces: stated.in_pieces,
+        passing: stated.passing,
+        any_order: transfer.any_order,
+        by_messages: false,
+        reduction,
+        written: written.cloned(),
+    };
+    let group = transfer.group_ahead().map(|axes| groups.along(axes, None));
+    let link = match (stated.buffers, transfer.is_input()) {
+        (Buffers::Ahead(depth), true) => {
+            Link::new(Tile::new(name, stated.capacity)?, how).fetched_ahead(depth, group)?
         }
+        (Buffers::Ahead(depth), false) => {
+            Link::new(Tile::to_be_read(name, stated.capacity)?, how).sent_ahead(name, depth, group)?
+        }
+        (Buffers::Relay, true) => Link::new(Tile::new(name, stated.capacity)?, how).relay()?,
+        (_, true) => Link::new(Tile::new(name, stated.capacity)?, how),
+        (_, false) => Link::new(Tile::to_be_read(name, stated.capacity)?, how),
     };
-    let made = if transfer.any_order { made.in_any_order() } else { made };
-    let made = if stated.in_pieces { made.in_pieces() } else { made };
-    let made = match transfer.route.procedure() {
-        Some(procedure) => made.reduced_by(Reduction::new(grid.world(), procedure, stated.capacity)?),
-        None => made,
-    };
-    let made = if stated.is_fixed { made.fixed() } else { made };
-    let made = transfer.peers_ahead(grid.mesh()).iter().try_fold(made, |made, reach| made.connected(grid, reach))?;
-    Ok(Some(match written {
-        Some(written) => made.within(written.clone()),
-        None => made,
-    }))
+    let peers = transfer.peers_ahead(grid.mesh());
+    let peers = peers.into_iter().map(|reach| if transfer.is_input() { reach } else { reach.mirrored() });
+    peers.into_iter().try_fold(link, |link, reach| link.connected(grid, &reach)).map(Some)
 }

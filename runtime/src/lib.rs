@@ -75,9 +75,8 @@ pub use polyshard_layout as layout;
 pub use polyshard_layout::DType;
 pub use polyshard_program::{Leg, Owners, Packing, Way, reduction};
 pub use progress::Progress;
-pub(crate) use progress::{Polled, UnderWay};
+pub(crate) use progress::{PollHandle, Polled};
 pub(crate) use shared_inputs::{InputTable, Shards, SharedInputs};
-pub(crate) use tile::{OutTile, Tile};
 
 pub use redistribute::Redistribution;
 pub use reduce::Reduction;

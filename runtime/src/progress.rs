@@ -78,9 +78,9 @@ pub(crate) trait Advance: Send {
 
 /// In-flight transfers of a tile, for [`World::poll_meanwhile`](crate::World::poll_meanwhile).
 #[derive(Clone)]
-pub(crate) struct UnderWay(Arc<Mutex<dyn Advance>>);
+pub(crate) struct PollHandle(Arc<Mutex<dyn Advance>>);
 
-impl UnderWay {
+impl PollHandle {
     pub(crate) fn new(what: Arc<Mutex<dyn Advance>>) -> Self {
         Self(what)
     }
@@ -134,7 +134,7 @@ impl Poller {
     }
 
     /// Has the thread poll these transfers until the returned guard is dropped.
-    pub(crate) fn poll_meanwhile(&self, what: impl IntoIterator<Item = UnderWay>) -> Polled {
+    pub(crate) fn poll_meanwhile(&self, what: impl IntoIterator<Item = PollHandle>) -> Polled {
         let thread = self.0.borrow().clone();
         if let Some(thread) = &thread {
             thread.lend(what);
@@ -176,7 +176,7 @@ struct Desk {
 #[derive(Default)]
 struct State {
     /// The transfers to poll, which are not done.
-    lent: Vec<UnderWay>,
+    lent: Vec<PollHandle>,
     /// The payload of a poll's panic.
     panic: Option<Box<dyn Any + Send>>,
     is_over: bool,
@@ -191,7 +191,7 @@ impl ProgressThread {
         Ok(Self { desk, thread: Some(thread) })
     }
 
-    fn lend(&self, what: impl IntoIterator<Item = UnderWay>) {
+    fn lend(&self, what: impl IntoIterator<Item = PollHandle>) {
         let mut state = self.desk.lock();
         state.lent.extend(what.into_iter().filter(|one| !one.lock().is_idle()));
         if !state.lent.is_empty() {
@@ -269,9 +269,9 @@ mod tests {
         }
     }
 
-    fn watched(does: fn() -> Result<bool>) -> (UnderWay, Receiver<Option<String>>) {
+    fn watched(does: fn() -> Result<bool>) -> (PollHandle, Receiver<Option<String>>) {
         let (sender, polls) = channel();
-        (UnderWay::new(Arc::new(Mutex::new(Watched(sender, does)))), polls)
+        (PollHandle::new(Arc::new(Mutex::new(Watched(sender, does)))), polls)
     }
 
     fn poller() -> Poller {
@@ -335,7 +335,8 @@ mod tests {
     #[test]
     fn a_rank_that_waits_for_a_tile_takes_it_back() {
         use crate::layout::{Mesh, Placement, Sharding};
-        use crate::{DistArray, Grid, Region, Tile};
+        use crate::tile::{Link, Source, When};
+        use crate::{DistArray, Grid, Region};
         let mesh = Mesh::new([("x", 2)]);
         let rows = Sharding::new(&mesh, &[2], &[Placement::block(0, mesh.axes::<1>()[0])]).expect("a sharding");
         let run = spmd(2, |world| {
@@ -343,9 +344,9 @@ mod tests {
             let pair = Grid::new(world, &mesh)?.group(&[0])?;
             let a = DistArray::from_fn(world, &rows, |index| index[0] as f64)?;
             for _ in 0..200 {
-                let mut tile = Tile::ahead("A", 1, 1, None)?;
-                tile.begin_broadcast(&pair, &[1], &a, &Region::new(std::iter::once(1..2)))?;
-                let polled = world.poll_meanwhile([tile.under_way()]);
+                let mut tile = Link::to_fetch(1)?;
+                tile.broadcast(&pair, &[1], &a, &Region::new(std::iter::once(1..2)), Source::Shards, When::Later)?;
+                let polled = world.poll_meanwhile([tile.poll_handle()]);
                 tile.poll(world)?;
                 tile.arrive(world, &a)?;
                 drop(polled);

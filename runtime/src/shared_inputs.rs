@@ -323,7 +323,8 @@ mod tests {
     use super::*;
     use crate::comm::exchange_words;
     use crate::layout::{Mesh, Placement};
-    use crate::{Grid, Region, Tile, spmd};
+    use crate::tile::{Link, Source, When};
+    use crate::{Grid, Region, spmd};
 
     /// A vector of 12 elements in blocks over `ranks` ranks.
     fn blocks(ranks: usize) -> (Mesh, Sharding) {
@@ -352,11 +353,11 @@ mod tests {
             let group = Grid::new(world, &mesh)?.group(&[0])?;
             let a = DistArray::from_fn(world, &sharding, |index| index[0] as f64)?;
             let owner = exchange_words(world.comm(), "addresses", [a.block().as_ptr().addr() as u64])?[1][0];
-            let mut tile = Tile::new("A", 4)?;
+            let mut tile = Link::to_fetch(4)?;
             let mut known = InputTable::default();
             let inputs = publish(world, &a, &mut known)?;
             let a = inputs.array(0);
-            tile.broadcast(&group, &[1], a, &region(5, 8))?;
+            tile.broadcast(&group, &[1], a, &region(5, 8), Source::Shards, When::Now)?;
             let view = tile.view(a).strided(&[5], &[&[1]]);
             let address = view.data.as_ptr().addr() + view.offset as usize * size_of::<f64>();
             assert_eq!(address, owner as usize + size_of::<f64>(), "rank {}", world.rank());
@@ -376,8 +377,8 @@ mod tests {
             let mut known = InputTable::default();
             let inputs = publish(world, &a, &mut known)?;
             let a = inputs.array(0);
-            let mut tile = Tile::new("A", 12)?;
-            tile.all_gather(&group, a, &region(2, 8))?;
+            let mut tile = Link::to_fetch(12)?;
+            tile.all_gather(&group, a, &region(2, 8), When::Now)?;
             let view = tile.view(a).strided(&[2], &[&[1]]);
             assert_eq!(view.data, [2, 3, 4, 5, 6, 7]);
             inputs.release()?;
@@ -398,8 +399,8 @@ mod tests {
             let inputs = publish(world, &a, &mut known)?;
             let shards = inputs.array(0);
             assert!(!shards.are_shared() && !shards.sees(1 - world.rank()));
-            let mut tile = Tile::new("A", 6)?;
-            tile.broadcast(&group, &[1], shards, &region(6, 9))?;
+            let mut tile = Link::to_fetch(6)?;
+            tile.broadcast(&group, &[1], shards, &region(6, 9), Source::Shards, When::Now)?;
             assert_eq!(tile.view(shards).strided(&[6], &[&[1]]).data[..3], [6.0, 7.0, 8.0]);
             inputs.release()?;
             a.block_mut()[0] = 1.0;

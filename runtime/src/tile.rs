@@ -1,55 +1,44 @@
 //! Tiles: the regions of tensors that one step of a program reads or writes, fetched from and combined at the ranks that own them.
 //!
-//! A [`Tile`] is fetched by one operation per step; an [`OutTile`] is combined into its owners' shards at the end of a step. Data that is
-//! contiguous in a shard is sent from there; other data is packed once, by whole rows. Buffers are allocated once per tile. The caller's
-//! arrays are never written, except outputs.
+//! A [`Tile`] is a region and its elements: in memory of its own, in a shard, or in a message. A [`Link`] is one rank's side of a transfer
+//! between shards and a tile, in either direction, and decides nothing: the program states which region to move, from which rank and along
+//! which axes. All members of a group call the same operations, with equal arguments up to their own coordinates; empty regions are legal,
+//! and cost nothing.
 //!
-//! | operation | ranks that communicate | bytes that a rank sends | bytes staged beside the tile |
+//! | operation | in: into the tile | out: from the tile | ranks that communicate |
 //! | --- | --- | --- | --- |
-//! | [`hold`](Tile::hold), [`copy`](Tile::copy) | none | 0 | 0 |
-//! | [`broadcast`](Tile::broadcast) | a group | the root: the region, as MPI spreads it | 0 |
-//! | [`shift`](Tile::shift) | a group | the region that it held | a second tile, alternating |
-//! | [`permute`](Tile::permute) | pairs | one region | the region sent, if scattered in the shard |
-//! | [`broadcast_held`](Tile::broadcast_held) | a group | the root: the region that it holds | 0 |
-//! | [`permute_held`](Tile::permute_held) | pairs | the region that it holds | a second tile, alternating |
-//! | [`all_gather`](Tile::all_gather) | a group | its part, if it has one, to all | the region, if parts interleave |
-//! | [`exchange`](Tile::exchange) | pairs | the elements of its shard that others read | scattered data on either side |
-//! | [`halo`](Tile::halo) | pairs | the same | the same; its own part is not copied |
-//! | [`begin_broadcast`](Tile::begin_broadcast) and its like | pairs | as the operation, or each part to each member | each message until it arrives |
-//! | [`write_back`](OutTile::write_back) | pairs | its region, to each owner | the data that it receives |
-//! | [`reduce`](OutTile::reduce), [`all_reduce`](OutTile::all_reduce) | a group | as the reduction in rank order | a second tile |
-//! | [`reduce_scatter`](OutTile::reduce_scatter) | a group | the others' parts | a second tile, a third if parts interleave |
-//! | [`shift`](OutTile::shift) of sums | a group | its sums | a second tile, alternating |
-//! | [`begin_reduce`](OutTile::begin_reduce) and its like | pairs | as the operation | each message until it arrives |
+//! | [`own`](Link::own), [`combine_own`](Link::combine_own) | from the rank's own shard | into it | none |
+//! | [`broadcast`](Link::broadcast), [`reduce`](Link::reduce) | from one member | sums at one member, or at all | a group |
+//! | [`all_gather`](Link::all_gather), [`reduce_scatter`](Link::reduce_scatter) | parts of all members | sums of each member's part | a group |
+//! | [`permute`](Link::permute), [`permute_back`](Link::permute_back) | from one rank | to one rank | pairs |
+//! | [`exchange`](Link::exchange), [`write_back`](Link::write_back) | all parts, from their owners | to all owners | pairs |
+//! | [`shift`](Link::shift), [`take_over`](Link::take_over) | a neighbour's tile | a neighbour's sums | a group |
 //!
-//! A tile decides nothing: the program states which region to fetch, from which rank and along which axes. All members of a group call its
-//! operations, with equal arguments up to their own coordinates; empty regions are legal, and cost nothing.
+//! Each operation is done when it returns ([`When::Now`]), or only begins ([`When::Later`]): then messages are in flight while a leaf
+//! computes, and [`arrive`](Link::arrive) or [`combine_next`](Link::combine_next) completes the one that began first. Data that is
+//! contiguous in a shard is sent from there; other data is packed once, by whole rows. The caller's arrays are never written, except
+//! outputs.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `fetch`, `collective`, `exchange`, `shift` | tiles that are read in place and fetched |
-//! | `out`, `sums`, `terms`, `written` | output tiles |
-//! | `ahead`, `leaving`, `pending`, `under_way` | transfers in flight to and from tiles |
-//! | `time_steps`, `sequence`, `stages` | data of time steps, and cached routes of regions |
+//! | `link` | links, and their transfers in flight |
+//! | `fetch`, `collective`, `pairs` | tiles that are read in place and fetched |
+//! | `sums`, `stages`, `terms`, `written` | tiles that are combined into their owners' shards |
+//! | `in_flight`, `sequence` | messages that are polled, and cached routes of regions |
 
-mod ahead;
 mod collective;
-mod exchange;
 mod fetch;
-mod leaving;
-mod out;
-mod pending;
+mod in_flight;
+mod link;
+mod pairs;
 mod sequence;
-mod shift;
 mod stages;
 mod sums;
 mod terms;
-mod time_steps;
-mod under_way;
 mod written;
 
-pub(crate) use out::OutTile;
-pub(crate) use time_steps::StepBuffers;
+pub(crate) use link::{How, Link, Source, When};
+pub(crate) use sums::scatter;
 pub(crate) use written::Written;
 
 use crate::comm::Piece;
@@ -59,51 +48,27 @@ use crate::memory::Buffer;
 use crate::region::{Strides, strides};
 use crate::subarray::{Place, Subarray};
 use crate::view::Ranges;
-use crate::{Element, Group, Region, Result, Shards, View};
-use ahead::InFlight;
+use crate::{Element, Group, ReduceOp, Region, Result, Shards, View, ViewMut};
 use bytemuck::cast_slice;
-use fetch::Fetch;
-use polyshard_program::Passing;
-use sequence::Sequence;
 use smallvec::smallvec;
-use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
-use std::rc::Rc;
 use std::sync::Arc;
-use under_way::Transfers;
 
-/// A buffer for the part of an input tensor that one step reads, from one array or from arrays with the same layout.
+/// A region of a tensor, and its elements.
 ///
 /// It holds nothing; or a region of this rank's own shard, or of another shard that it can see, in place; or a region in its buffer or in a
 /// message, dense and row-major.
 pub(crate) struct Tile<T> {
     held: Held,
     buffer: Buffer<T>,
-    relay: Buffer<T>,
-    outgoing: Buffer<T>,
-    incoming: Buffer<T>,
-    /// Whether the regions of all ranks are the same on every fetch.
-    is_fixed: bool,
-    /// Whether an all-gather is one broadcast per owner of a part.
-    in_pieces: bool,
-    /// How a broadcast that begins ahead reaches the members of its group.
-    passing: Passing,
-    /// The route of the last exchange, and whether all ranks saw all shards then.
-    exchanged: Option<(Region, bool, Rc<Fetch>)>,
-    /// The routes of regions that were read in place.
-    found: Sequence<Rc<Fetch>>,
-    /// The route of an empty region.
-    nothing: Rc<Fetch>,
-    /// The regions in flight; the one that is read first is at the front.
-    in_flight: VecDeque<InFlight>,
-    /// Their messages.
-    transfers: Transfers,
+    /// The value that each element of the buffer stands for, if nothing has been written since the tile was reset.
+    unset: Option<T>,
 }
 
 impl<T> fmt::Debug for Tile<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tile").field("held", &self.held).field("in_flight", &self.in_flight).finish_non_exhaustive()
+        f.debug_struct("Tile").field("held", &self.held).finish_non_exhaustive()
     }
 }
 
@@ -146,72 +111,47 @@ impl<T: Element> Tile<T> {
     /// # Errors
     /// If they do not fit in free memory.
     pub(crate) fn new(name: &str, elements: usize) -> Result<Self> {
-        Ok(Self {
-            held: Held::Nothing,
-            buffer: buffer(name, elements)?,
-            relay: Buffer::default(),
-            outgoing: Buffer::default(),
-            incoming: Buffer::default(),
-            is_fixed: false,
-            in_pieces: false,
-            passing: Passing::Direct,
-            exchanged: None,
-            found: Sequence::default(),
-            nothing: Rc::default(),
-            in_flight: VecDeque::new(),
-            transfers: Transfers::default(),
-        })
+        Ok(Self::in_buffer(Buffer::new(elements, format_args!("a tile of `{name}`"))?))
     }
 
-    /// Returns a tile with two such buffers, for [`shift`](Self::shift).
+    /// As [`new`](Self::new), in memory that other ranks can read.
     ///
     /// # Errors
     /// As for [`new`](Self::new).
-    pub(crate) fn relay(name: &str, elements: usize) -> Result<Self> {
-        Ok(Self { relay: buffer(name, elements)?, ..Self::new(name, elements)? })
+    pub(crate) fn to_be_read(name: &str, elements: usize) -> Result<Self> {
+        Ok(Self::in_buffer(Buffer::to_be_read(elements, format_args!("a tile of `{name}`"))?))
     }
 
-    /// Returns the tile, to be fetched from one array only and with the same region each time on every rank: the messages of an
-    /// [`exchange`](Self::exchange) or a [`halo`](Self::halo) are worked out once.
-    #[must_use]
-    pub(crate) fn fixed(self) -> Self {
-        Self { is_fixed: true, ..self }
+    fn in_buffer(buffer: Buffer<T>) -> Self {
+        Self { held: Held::Nothing, buffer, unset: None }
     }
 
-    /// Returns the tile, whose [`all_gather`](Self::all_gather) is one broadcast per owner of a part; without it, all parts are gathered at
-    /// once. All members of the group must do the same.
-    #[must_use]
-    pub(crate) fn in_pieces(self) -> Self {
-        Self { in_pieces: true, ..self }
-    }
-
-    /// Holds `region`, which is in this rank's own shard, without a copy; the shard is one box of the array. Moves no data.
+    /// Makes it the tile of `region`, whose elements are arbitrary. Moves no data.
     ///
     /// # Panics
-    /// If the region wraps around the end of its array: a bug in polyshard.
-    pub(crate) fn hold(&mut self, region: &Region) {
+    /// If the region does not fit the buffer, or wraps around the end of its array: a bug in polyshard.
+    pub(crate) fn clear(&mut self, region: &Region) {
         one_box(region);
-        self.held = Held::Shard(region.clone());
+        let _ = self.room(region);
+        self.held = Held::Buffer(region.clone());
+        self.unset = None;
     }
 
-    /// Copies `region` out of this rank's own shard, in which it may be scattered. Moves no data between ranks.
+    /// As [`clear`](Self::clear), but each element stands for the value that `op` combines with any other without changing it: the
+    /// identity, but -0.0 for sums.
     ///
     /// # Panics
-    /// If this rank does not own all of it, or it does not fit the buffer: a bug in polyshard.
-    pub(crate) fn copy<'a>(&mut self, source: impl Into<Shards<'a, T>>, region: &Region) {
-        let source = source.into();
-        let own = owned(source.array(), source.coordinates(), region);
-        own.copy(Place::Block, source.block(), Place::Region, self.room(region));
-        self.held = Held::Buffer(region.clone());
+    /// As for [`clear`](Self::clear).
+    fn reset(&mut self, region: &Region, op: ReduceOp) {
+        self.clear(region);
+        self.unset = Some(op.neutral());
     }
 
-    /// Returns the region that the tile holds, addressed by global index; `source` is the array that it was fetched from.
+    /// Returns the region that the tile holds, addressed by global index; `shards` is the array that it was fetched from.
     ///
     /// # Panics
     /// If it does not hold one box of a shard: a bug in polyshard.
-    #[must_use]
-    pub(crate) fn view<'a>(&'a self, source: impl Into<Shards<'a, T>>) -> View<'a, T> {
-        let shards = source.into();
+    fn view<'a>(&'a self, shards: Shards<'a, T>) -> View<'a, T> {
         let source = shards.array();
         match &self.held {
             Held::InPlace(region, InPlace { rank, start, strides, .. }) => {
@@ -229,9 +169,48 @@ impl<T: Element> Tile<T> {
         }
     }
 
+    /// Returns the region that its buffer holds, addressed by global index.
+    pub(crate) fn own_view(&self) -> View<'_, T> {
+        self.buffered(self.region())
+    }
+
     /// The `region` in the buffer.
     fn buffered(&self, region: &Region) -> View<'_, T> {
         dense(&self.buffer[..region.len()], region)
+    }
+
+    /// Returns the elements of the region in its buffer, addressed by global index, for a leaf to combine its results into them.
+    ///
+    /// The leaf assigns each element of a tile that has just been reset a value, if only the identity.
+    pub(crate) fn view_mut(&mut self) -> ViewMut<'_, T> {
+        let Held::Buffer(region) = &self.held else {
+            unreachable!("{:?} is written; this is a bug in polyshard", self.held)
+        };
+        let data = &mut self.buffer[..region.len()];
+        let view = ViewMut::at(data, region.origin(), region.strides()).in_blocks(region);
+        match self.unset.take() {
+            None => view,
+            Some(value) => view.unset(value),
+        }
+    }
+
+    /// The region in its buffer.
+    fn region(&self) -> &Region {
+        let Held::Buffer(region) = &self.held else {
+            unreachable!("{:?} is sent; this is a bug in polyshard", self.held)
+        };
+        region
+    }
+
+    /// The elements in its buffer, to be sent or combined; if nothing was written to the tile since [`reset`](Self::reset), each is the
+    /// value that it stands for.
+    fn sums(&mut self) -> &mut [T] {
+        let len = self.region().len();
+        let sums = &mut self.buffer[..len];
+        if let Some(value) = self.unset.take() {
+            sums.fill(value);
+        }
+        sums
     }
 
     /// Checks that the tile holds `region`.
@@ -299,10 +278,6 @@ impl Held {
 /// A view of a region that is dense and row-major.
 fn dense<'a, T>(data: &'a [T], region: &Region) -> View<'a, T> {
     View::at(data, region.origin(), region.strides()).in_blocks(region)
-}
-
-fn buffer<T: Element>(name: &str, elements: usize) -> Result<Buffer<T>> {
-    Buffer::new(elements, format_args!("a tile of `{name}`"))
 }
 
 fn room<'a, T>(buffer: &'a mut [T], region: &Region) -> &'a mut [T] {

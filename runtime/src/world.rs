@@ -14,7 +14,7 @@ use crate::layout::Mesh;
 use crate::memory::Visibility;
 use crate::progress::Poller;
 use crate::publish::Publisher;
-use crate::{Backend, GroupError, Polled, Progress, Result, Transport, UnderWay, memory};
+use crate::{Backend, GroupError, PollHandle, Polled, Progress, Result, Transport, memory};
 use cache::Cache;
 pub use numbering::Numbering;
 use parts::Part;
@@ -308,8 +308,8 @@ impl World {
     /// Makes the progress thread poll the transfers of some tiles while this rank computes, until the returned value is dropped; under MPI,
     /// until this rank communicates, if that is earlier. Does nothing if transfers are polled between slices. If a poll panics, so does the
     /// drop; an error is returned by the tile's next `poll` or `arrive`.
-    pub(crate) fn poll_meanwhile(&self, under_way: impl IntoIterator<Item = UnderWay>) -> Polled {
-        self.poller.poll_meanwhile(under_way)
+    pub(crate) fn poll_meanwhile(&self, handles: impl IntoIterator<Item = PollHandle>) -> Polled {
+        self.poller.poll_meanwhile(handles)
     }
 
     /// Returns whether this rank need not poll while it computes.

@@ -9,6 +9,8 @@
 //! ```
 //!
 //! The executor makes the same calls. What each of them does follows from the kernel's [table](super::table).
+//!
+//! Tests: `tests/it/golden.rs`.
 
 use super::index::Index;
 use super::names::Names;

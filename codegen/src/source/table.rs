@@ -13,6 +13,8 @@
 //!         .transfers([a_tile, b_tile, c_tile])
 //! }
 //! ```
+//!
+//! Tests: `tests/it/golden.rs`.
 
 use super::body::Writer;
 use super::index::literal;

@@ -3,7 +3,8 @@
 use super::table::Coordinates;
 use crate::groups::Groups;
 use crate::redistribute::moving::Moving;
-use crate::{DistArray, Element, Grid, OutTile, ReduceOp, Region, Result, Shards, Tile};
+use crate::tile::{Link, Source, When};
+use crate::{DistArray, Element, Grid, ReduceOp, Region, Result, Shards};
 use polyshard_program::{Expr, Leg, Owners};
 use smallvec::SmallVec;
 use std::fmt;
@@ -25,23 +26,13 @@ pub(crate) enum Ends<'e, 'm, T: Element> {
     Arrays(&'e mut Moving<'m, T>),
 }
 
-/// Where a leg takes the region of an input from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
-    /// The shards of its owners.
-    Shards,
-    /// Tiles: those that the previous leg filled, or a neighbour's in the previous iteration.
-    Tiles,
-    /// Either, without waiting.
-    Ahead,
-}
-
-/// A tile into which a leg fetches a region.
+/// The link by which a leg fetches a region.
 pub(crate) struct Input<'e, T: Element> {
     pub(crate) grid: &'e Grid<'e>,
-    pub(crate) tile: &'e mut Tile<T>,
+    pub(crate) link: &'e mut Link<T>,
     pub(crate) source: Shards<'e, T>,
     pub(crate) from: Source,
+    pub(crate) when: When,
     /// Whether the rank's own part is read in place, with the tile around it.
     pub(crate) is_around: bool,
     /// The region of this rank, and that of any rank.
@@ -49,14 +40,13 @@ pub(crate) struct Input<'e, T: Element> {
     pub(crate) region_of: &'e dyn Fn(&[i64]) -> Region,
 }
 
-/// A tile from which a leg sends a region.
+/// The link by which a leg sends a region.
 pub(crate) struct Output<'e, T: Element> {
     pub(crate) grid: &'e Grid<'e>,
-    pub(crate) tile: &'e mut OutTile<T>,
+    pub(crate) link: &'e mut Link<T>,
     pub(crate) target: &'e mut DistArray<T>,
     pub(crate) op: ReduceOp,
-    /// Whether the transfer only begins.
-    pub(crate) is_ahead: bool,
+    pub(crate) when: When,
     pub(crate) region_of: &'e dyn Fn(&[i64]) -> Region,
 }
 
@@ -98,16 +88,10 @@ pub(crate) fn carry_out<T: Element, C: FindRank>(leg: &Leg<C>, at: &At<'_>, ends
     match (leg, ends) {
         // Data that the rank owns itself.
         (Leg::InPlace | Leg::Copy | Leg::Collective { owners: Owners::All, .. }, Ends::Input(input)) => {
-            let Input { tile, source, here, .. } = input;
-            match (input.from, leg) {
-                (Source::Ahead, _) => tile.begin_own(source, &here),
-                (_, Leg::InPlace) => tile.hold(&here),
-                _ => tile.copy(source, &here),
-            }
-            Ok(())
+            input.link.own(input.source, &input.here, matches!(leg, Leg::InPlace), input.when)
         }
         (Leg::Copy, Ends::Output(output)) => {
-            output.tile.combine_local(output.target, output.op);
+            output.link.combine_own(output.target, output.op);
             Ok(())
         }
         // A shift of sums has been received where these sums began.
@@ -115,23 +99,21 @@ pub(crate) fn carry_out<T: Element, C: FindRank>(leg: &Leg<C>, at: &At<'_>, ends
         (Leg::Collective { axes, owners, .. }, ends) => {
             let group = at.groups.along(axes, leg.stages());
             match (owners, ends) {
-                (Owners::One(root), Ends::Input(Input { tile, source, from, here, .. })) => match from {
-                    Source::Shards => tile.broadcast(group, &values(root), source, &here),
-                    Source::Tiles => tile.broadcast_held(group, &values(root), source, &here),
-                    Source::Ahead => tile.begin_broadcast(group, &values(root), source, &here),
-                },
-                (Owners::Parts | Owners::All, Ends::Input(Input { tile, source, from, here, .. })) => match from {
-                    Source::Shards | Source::Tiles => tile.all_gather(group, source, &here),
-                    Source::Ahead => tile.begin_all_gather(group, source, &here),
-                },
-                (owners, Ends::Output(Output { tile, target, op, is_ahead, .. })) => match (owners, is_ahead) {
-                    (Owners::One(root), false) => tile.reduce(group, &values(root), target, op),
-                    (Owners::One(root), true) => tile.begin_reduce(group, &values(root), target, op),
-                    (Owners::All, false) => tile.all_reduce(group, target, op),
-                    (Owners::All, true) => tile.begin_all_reduce(group, target, op),
-                    (Owners::Parts, false) => tile.reduce_scatter(group, target, op),
-                    (Owners::Parts, true) => tile.begin_reduce_scatter(group, target, op),
-                },
+                (Owners::One(root), Ends::Input(Input { link, source, from, when, here, .. })) => {
+                    link.broadcast(group, &values(root), source, &here, from, when)
+                }
+                (Owners::Parts | Owners::All, Ends::Input(Input { link, source, when, here, .. })) => {
+                    link.all_gather(group, source, &here, when)
+                }
+                (Owners::One(root), Ends::Output(Output { link, target, op, when, .. })) => {
+                    link.reduce(group, Some(&values(root)), target, op, when)
+                }
+                (Owners::All, Ends::Output(Output { link, target, op, when, .. })) => {
+                    link.reduce(group, None, target, op, when)
+                }
+                (Owners::Parts, Ends::Output(Output { link, target, op, when, .. })) => {
+                    link.reduce_scatter(group, target, op, when)
+                }
                 (Owners::One(root), Ends::Arrays(moving)) => moving.reduce(group, &values(root)),
                 (Owners::All, Ends::Arrays(moving)) => moving.all_reduce(group),
                 (Owners::Parts, Ends::Arrays(moving)) => match moving.closes_sums() {
@@ -140,50 +122,32 @@ pub(crate) fn carry_out<T: Element, C: FindRank>(leg: &Leg<C>, at: &At<'_>, ends
                 },
             }
         }
-        (Leg::Permute { owner, served }, Ends::Input(input)) => {
-            let Input { grid, tile, source, from, here, region_of, .. } = input;
+        (
+            Leg::Permute { owner, served },
+            Ends::Input(Input { grid, link, source, from, when, here, region_of, .. }),
+        ) => {
             let (owner, served) = permutation(grid, owner, served, region_of);
-            match from {
-                Source::Shards => tile.permute(grid, owner, served, source, &here),
-                Source::Tiles => tile.permute_held(grid, owner, served, source, &here),
-                Source::Ahead => tile.begin_permute(grid, owner, served, source, &here),
-            }
+            link.permute(grid, owner, served, source, &here, from, when)
         }
-        (Leg::Permute { owner, served }, Ends::Output(output)) => {
-            let Output { grid, tile, target, op, is_ahead, region_of } = output;
+        (Leg::Permute { owner, served }, Ends::Output(Output { grid, link, target, op, when, region_of })) => {
             // The roles are those of an input, reversed: the owner of a rank's tile receives it.
             let (to, from) = permutation(grid, owner, served, region_of);
-            match is_ahead {
-                false => tile.permute_back(grid, to, from, target, op),
-                true => tile.begin_permute_back(grid, to, from, target),
-            }
+            link.permute_back(grid, to, from, target, op, when)
         }
         (Leg::Halo { reach } | Leg::Exchange { reach }, Ends::Input(input)) => {
-            let Input { grid, tile, source, from, is_around, region_of, .. } = input;
-            match (from, is_around) {
-                (Source::Ahead, true) => tile.begin_halo(grid, reach, source, region_of),
-                (Source::Ahead, false) => tile.begin_exchange(grid, reach, source, region_of),
-                (_, true) => tile.halo(grid, reach, source, region_of),
-                (_, false) => tile.exchange(grid, reach, source, region_of),
-            }
+            let Input { grid, link, source, is_around, when, region_of, .. } = input;
+            link.exchange(grid, reach, source, region_of, is_around, when)
         }
         (Leg::Halo { reach } | Leg::Exchange { reach }, Ends::Output(output)) => {
-            let Output { grid, tile, target, op, is_ahead, region_of } = output;
-            match is_ahead {
-                false => tile.write_back(grid, reach, target, region_of, op),
-                true => tile.begin_write_back(grid, reach, target, region_of),
-            }
+            let Output { grid, link, target, op, when, region_of } = output;
+            link.write_back(grid, reach, target, region_of, op, when)
         }
         (Leg::Exchange { .. }, Ends::Arrays(moving)) => match moving.closes_sums() {
             false => moving.exchange(),
             true => moving.add_up(),
         },
-        (Leg::Shift(shift), Ends::Input(Input { tile, source, from, here, .. })) => {
-            let group = at.groups.along(&[shift.axis.0], None);
-            match from {
-                Source::Ahead => tile.begin_shift(group, shift.by, source, &here),
-                Source::Shards | Source::Tiles => tile.shift(group, shift.by, source, &here),
-            }
+        (Leg::Shift(shift), Ends::Input(Input { link, source, when, here, .. })) => {
+            link.shift(at.groups.along(&[shift.axis.0], None), shift.by, source, &here, when)
         }
         (leg, Ends::Arrays(_)) => unreachable!("no array is moved by {leg:?}; this is a bug in polyshard"),
     }

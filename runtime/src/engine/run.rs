@@ -1,14 +1,15 @@
 //! A run of one kernel: its statements, and the iterations of its leaf.
+//!
+//! Tests: `tests/it/golden.rs`.
 
-use super::legs::{At, Ends, Input, Output, Source, carry_out};
+use super::legs::{At, Ends, Input, Output, carry_out};
 use super::table::{Coordinates, Kernel};
 use crate::comm::Work;
 use crate::groups::Groups;
 use crate::leaf::{LeafBox, LeafBoxes, Ramp, Slices};
-use crate::tile::StepBuffers;
+use crate::tile::{Link, Source, Tile, When};
 use crate::{
-    DistArray, Element, Grid, OutTile, Polled, ReduceOp, Region, Result, SharedInputs, Strided, StridedMut, Tile, View,
-    ViewMut,
+    DistArray, Element, Grid, Polled, ReduceOp, Region, Result, SharedInputs, Strided, StridedMut, View, ViewMut,
 };
 use polyshard_program::{LeafPart, Leg, TileId};
 use smallvec::SmallVec;
@@ -23,9 +24,10 @@ pub struct Run<'r, 'w, T: Element> {
     pub(super) kernel: &'r Kernel<'w>,
     pub(super) grid: &'r Grid<'w>,
     pub(super) groups: &'r Groups,
-    pub(super) tiles: &'r mut [Vec<Option<Tile<T>>>],
-    pub(super) out_tile: &'r mut Option<OutTile<T>>,
-    pub(super) steps: &'r mut Option<StepBuffers<T>>,
+    /// By kernel and transfer of an input.
+    pub(super) links: &'r mut [Vec<Option<Link<T>>>],
+    pub(super) out: &'r mut Option<Link<T>>,
+    pub(super) steps: &'r mut Option<[Tile<T>; 2]>,
     pub(super) inputs: SharedInputs<'r, T>,
     pub(super) output: &'r mut DistArray<T>,
     pub(super) work: Work,
@@ -54,11 +56,11 @@ impl<'r, T: Element> Run<'r, '_, T> {
         let region = (transfer.region)(self.grid.coords(), counters);
         let op = ReduceOp::of(self.kernel.assign);
         match transfer.route.shift().filter(|shift| counters[shift.counter.0] != 0) {
-            None => self.out_tile.iter_mut().for_each(|out_tile| out_tile.reset(&region, op)),
+            None => self.out.iter_mut().for_each(|out| out.reset(&region, op)),
             Some(shift) => {
                 self.note(tile);
-                let Some(out_tile) = self.out_tile else { return Ok(()) };
-                out_tile.shift(self.groups.along(&[shift.axis.0], None), shift.by, &region)?;
+                let Some(out) = self.out else { return Ok(()) };
+                out.take_over(self.groups.along(&[shift.axis.0], None), shift.by, &region)?;
             }
         }
         Ok(())
@@ -79,7 +81,7 @@ impl<'r, T: Element> Run<'r, '_, T> {
         if is_input && transfer.ahead > 0 {
             let is_shifted = shift.is_some_and(|shift| iteration(shift) != 0);
             let leg = if is_shifted { route.legs.last() } else { route.legs.first() };
-            return leg.map_or(Ok(()), |leg| self.carry(tile, leg, false, Source::Ahead, counters));
+            return leg.map_or(Ok(()), |leg| self.carry(tile, leg, false, Source::Shards, When::Later, counters));
         }
         // A tile that is shifted is fetched from its owners in the first iteration, and sent to them in the last one.
         let is_at_owners = shift.is_none_or(|shift| {
@@ -89,17 +91,13 @@ impl<'r, T: Element> Run<'r, '_, T> {
         if !is_at_owners {
             // An output's sums were taken over when its tile was filled.
             let shifted = route.legs.last().filter(|_| is_input);
-            return shifted.map_or(Ok(()), |leg| self.carry(tile, leg, false, Source::Tiles, counters));
+            return shifted.map_or(Ok(()), |leg| self.carry(tile, leg, false, Source::Tiles, When::Now, counters));
         }
         for (nth, leg) in owners.iter().enumerate() {
-            let source = match nth {
-                _ if !is_input && transfer.ahead > 0 => Source::Ahead,
-                _ if !is_input => Source::Tiles,
-                0 if transfer.interior_first => Source::Ahead,
-                0 => Source::Shards,
-                _ => Source::Tiles,
-            };
-            self.carry(tile, leg, nth == 0 && route.held.is_some(), source, counters)?;
+            let source = if nth == 0 { Source::Shards } else { Source::Tiles };
+            let is_later = if is_input { transfer.interior_first && nth == 0 } else { transfer.ahead > 0 };
+            let when = if is_later { When::Later } else { When::Now };
+            self.carry(tile, leg, nth == 0 && route.held.is_some(), source, when, counters)?;
         }
         Ok(())
     }
@@ -122,11 +120,11 @@ impl<'r, T: Element> Run<'r, '_, T> {
         match transfer.input {
             None => {
                 let op = ReduceOp::of(self.kernel.assign);
-                self.out_tile.as_mut().map_or(Ok(()), |out_tile| out_tile.arrive(world, self.output, op))
+                self.out.as_mut().map_or(Ok(()), |out| out.combine_next(world.comm(), self.output, op))
             }
             Some(input) => {
                 let source = self.inputs.array(input);
-                self.tiles[self.number][tile.0].as_mut().map_or(Ok(()), |tile| tile.arrive(world, source))
+                self.links[self.number][tile.0].as_mut().map_or(Ok(()), |link| link.arrive(world, source))
             }
         }
     }
@@ -209,20 +207,14 @@ impl<'r, T: Element> Run<'r, '_, T> {
     /// If another rank failed.
     pub fn poll(&mut self) -> Result<bool> {
         let world = self.grid.world();
-        let mut is_in_flight = false;
-        for tile in self.tiles[self.number].iter_mut().flatten() {
-            is_in_flight |= tile.poll(world)?;
-        }
-        if let Some(tile) = self.out_tile {
-            is_in_flight |= tile.poll(world)?;
-        }
-        Ok(is_in_flight)
+        let mut links = self.links[self.number].iter_mut().flatten().chain(&mut *self.out);
+        links.try_fold(false, |is_in_flight, link| Ok(link.poll(world)? | is_in_flight))
     }
 
     /// Makes the progress thread, if any, poll while the leaf computes.
     fn poll_meanwhile(&self) -> Polled {
-        let inputs = self.tiles[self.number].iter().flatten().map(Tile::under_way);
-        self.grid.world().poll_meanwhile(inputs.chain(self.out_tile.as_ref().map(OutTile::under_way)))
+        let links = self.links[self.number].iter().flatten().chain(&*self.out);
+        self.grid.world().poll_meanwhile(links.map(Link::poll_handle))
     }
 
     /// Notes which tensor moves between ranks, in case this takes long.
@@ -241,6 +233,7 @@ impl<'r, T: Element> Run<'r, '_, T> {
         leg: &Leg<Coordinates<'_>>,
         is_held: bool,
         from: Source,
+        when: When,
         counters: &[i64],
     ) -> Result<()> {
         self.note(tile);
@@ -251,15 +244,15 @@ impl<'r, T: Element> Run<'r, '_, T> {
         let at = At { groups: self.groups, coordinates, counters };
         let ends = match transfer.input {
             Some(input) => {
-                let Some(into) = &mut self.tiles[self.number][tile.0] else { return Ok(()) };
+                let Some(link) = &mut self.links[self.number][tile.0] else { return Ok(()) };
                 let (source, is_around) = (self.inputs.array(input), transfer.tile.own_in_place);
                 let here = region_of(coordinates);
-                Ends::Input(Input { grid, tile: into, source, from, is_around, here, region_of })
+                Ends::Input(Input { grid, link, source, from, when, is_around, here, region_of })
             }
             None => {
-                let Some(tile) = self.out_tile else { return Ok(()) };
-                let (op, is_ahead) = (ReduceOp::of(self.kernel.assign), from == Source::Ahead);
-                Ends::Output(Output { grid, tile, target: self.output, op, is_ahead, region_of })
+                let Some(link) = self.out else { return Ok(()) };
+                let op = ReduceOp::of(self.kernel.assign);
+                Ends::Output(Output { grid, link, target: self.output, op, when, region_of })
             }
         };
         carry_out(leg, &at, ends)
@@ -267,22 +260,23 @@ impl<'r, T: Element> Run<'r, '_, T> {
 
     /// Runs the leaf for these iterations.
     fn leaf(&mut self, part: &LeafBox, counters: &[i64], leaf: &mut impl FnMut(&Leaf<'_, 'r, T>)) {
-        let Self { number, kernel, grid, tiles, out_tile, steps, inputs, output, .. } = self;
+        let Self { number, kernel, grid, links, out, steps, inputs, output, .. } = self;
         let (mut before, mut into) = (None, None);
         if let (Some(steps), Some(of)) = (steps, &kernel.time_steps) {
             let (step, last) = (counters[of.counter], kernel.loops[of.counter] - 1);
-            steps.begin(&(of.region)(grid.coords(), counters));
-            let (read, write) = steps.turn();
-            before = Some(read).filter(|_| step > 0);
-            into = Some(write).filter(|_| step < last);
+            steps.swap(0, 1);
+            let [read, write] = steps;
+            write.clear(&(of.region)(grid.coords(), counters));
+            before = (step > 0).then(|| read.own_view());
+            into = (step < last).then(|| write.view_mut().overwritten());
         }
-        let write = match (into, out_tile) {
+        let write = match (into, out) {
             (Some(into), _) => into,
-            (None, Some(tile)) => tile.view_mut(),
+            (None, Some(out)) => out.tile().view_mut(),
             (None, None) if kernel.overwrites => output.view_mut().overwritten(),
             (None, None) => output.view_mut(),
         };
-        leaf(&Leaf { part, number: *number, kernel, tiles, inputs, before, write: Cell::new(Some(write)) });
+        leaf(&Leaf { part, number: *number, kernel, links, inputs, before, write: Cell::new(Some(write)) });
     }
 }
 
@@ -294,7 +288,7 @@ pub struct Leaf<'o, 'r, T: Element> {
     part: &'o LeafBox,
     number: usize,
     kernel: &'o Kernel<'r>,
-    tiles: &'o [Vec<Option<Tile<T>>>],
+    links: &'o [Vec<Option<Link<T>>>],
     inputs: &'o SharedInputs<'r, T>,
     /// What the previous time step wrote.
     before: Option<View<'o, T>>,
@@ -361,8 +355,8 @@ impl<'o, T: Element> Leaf<'o, '_, T> {
         let transfer = &self.kernel.transfers[tile.0];
         let source = self.inputs.array(transfer.input.expect("a leaf reads inputs"));
         let (kernel, TileId(number)) = transfer.reused.unwrap_or((self.number, tile));
-        match &self.tiles[kernel][number] {
-            Some(tile) => tile.view(source),
+        match &self.links[kernel][number] {
+            Some(link) => link.view(source),
             None => source.array().view(),
         }
     }

@@ -15,7 +15,7 @@ use crate::layout::Sharding;
 use crate::memory::{self, Buffer};
 use crate::subarray::mail::{self, Ends, Turns};
 use crate::subarray::{Place, Subarray};
-use crate::{DistArray, Element, Group, OutTile, RedistributionError, ReduceOp, Region, Result, Transport, World};
+use crate::{DistArray, Element, Group, RedistributionError, ReduceOp, Region, Result, Transport, World, tile};
 use bytemuck::{cast_slice, cast_slice_mut};
 use polyshard_program::{CHUNK, Direction, Leg, Owners, Packing, Way, summed_up};
 use std::borrow::Cow;
@@ -303,7 +303,7 @@ impl<'r, T: Element> Moving<'r, T> {
         self.is_there = true;
         self.target.block_mut().fill(T::ZERO);
         let by_messages = self.transport == Transport::Messages;
-        OutTile::scatter(group, by_messages, term, &self.held, parts.clone(), self.target)
+        tile::scatter(group, by_messages, term, &self.held, parts.clone(), self.target)
     }
 
     /// Exchanges the terms of one coordinate after the other, and adds them up where the target has the sums.

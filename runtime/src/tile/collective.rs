@@ -1,16 +1,21 @@
 //! Tiles that a whole group fetches at once: broadcast and all-gather.
 
-use super::fetch::{all_parts, is_seen_in};
-use super::{Held, Tile, one_box, root};
-use crate::comm::Broadcast;
-use crate::exchange::owned;
+use super::fetch::{Fetch, all_parts, is_seen_in};
+use super::in_flight::{Posted, flight};
+use super::link::{End, Link, Source, When, post, room_for};
+use super::{Held, one_box, root};
+use crate::comm::{Broadcast, Rounds};
+use crate::exchange::{Exchange, owned};
 use crate::subarray::{Place, Subarray, mail};
 use crate::{Element, Group, Region, Result, Shards};
 use bytemuck::{cast_slice, cast_slice_mut};
+use polyshard_program::Passing;
+use std::rc::Rc;
+use std::sync::Arc;
 
-impl<T: Element> Tile<T> {
-    /// Broadcasts `region` to all members of the group from the member at `root_coordinates` along the group's axes, which owns it (MPI
-    /// 3.1, section 5.4).
+impl<T: Element> Link<T> {
+    /// Broadcasts `region` to all members of the group from the member at `root_coordinates` along the group's axes, which owns it, or
+    /// whose tile holds it (MPI 3.1, section 5.4).
     ///
     /// ```text
     /// before   root: r    others: -
@@ -19,66 +24,82 @@ impl<T: Element> Tile<T> {
     ///
     /// The root sends from its shard if the region is contiguous there and in the array, and then holds it without a copy; else it packs it
     /// once. Each other member receives `region.len()` elements; if the region is empty, which it is on all members or on none, nothing is
-    /// sent.
+    /// sent. A tile's region is always broadcast at once.
     ///
     /// # Errors
-    /// If another rank failed.
+    /// If another rank failed, or there is too little memory for the message.
     ///
     /// # Panics
-    /// If the root does not own all of the region: a bug in polyshard.
+    /// If the root does not own all of the region, or its tile does not hold it: a bug in polyshard.
     pub(crate) fn broadcast<'a>(
         &mut self,
         group: &Group,
         root_coordinates: &[i64],
         source: impl Into<Shards<'a, T>>,
         region: &Region,
-    ) -> Result<()> {
-        one_box(region);
-        self.broadcast_from(group, root(group, root_coordinates, region), source.into(), region)
-    }
-
-    /// Broadcasts `region` to all members of the group from the tile of the member at `root_coordinates`, which holds it already, whichever
-    /// rank owns it (MPI 3.1, section 5.4).
-    ///
-    /// Otherwise as [`broadcast`](Self::broadcast). Tiles of other members lose the region that they held.
-    ///
-    /// # Errors
-    /// If another rank failed.
-    ///
-    /// # Panics
-    /// If the root's tile does not hold the region: a bug in polyshard.
-    pub(crate) fn broadcast_held<'a>(
-        &mut self,
-        group: &Group,
-        root_coordinates: &[i64],
-        source: impl Into<Shards<'a, T>>,
-        region: &Region,
+        from: Source,
+        when: When,
     ) -> Result<()> {
         one_box(region);
         let (source, root) = (source.into(), root(group, root_coordinates, region));
-        if let Some(near) = self.anywhere(source, region, group.rank() != root) {
-            return self.hold_fetched(source, region, &near, &[]);
+        match (from, when) {
+            (Source::Shards, When::Now) => self.broadcast_from(group, root, source, region),
+            (Source::Shards, When::Later) => self.begin_broadcast(group, root, source, region),
+            (Source::Tiles, _) => {
+                if let Some(near) = self.anywhere(source, region, group.rank() != root) {
+                    return self.hold_fetched(source, region, &near, &[]);
+                }
+                if region.is_empty() {
+                    self.tile.held = Held::Nothing;
+                    return Ok(());
+                }
+                group.parts_from(root).into_iter().try_for_each(|(part, from)| self.hand_on(part, from, source, region))
+            }
         }
-        if region.is_empty() {
-            self.held = Held::Nothing;
-            return Ok(());
-        }
-        group.parts_from(root).into_iter().try_for_each(|(part, from)| self.hand_on(part, from, source, region))
     }
 
-    /// As [`broadcast`](Self::broadcast), from the member `root`.
+    fn begin_broadcast(&mut self, group: &Group, root: usize, source: Shards<'_, T>, region: &Region) -> Result<()> {
+        if let Some(near) = self.near(source, group, Some(root), region) {
+            self.begin(region, Posted::Messages(None), End::Fetched(near));
+            return Ok(());
+        }
+        let mut message = room_for::<T>(region.len())?;
+        let (me, size) = (group.rank(), group.size());
+        if me == root {
+            let own = owned(source.array(), source.coordinates(), region);
+            own.copy(Place::Block, source.block(), Place::Region, cast_slice_mut(&mut message));
+        }
+        let cut = |segments: usize| Rounds::segments(message.len(), segments, size_of::<T>());
+        let (posted, own) = match self.how.passing {
+            Passing::Direct if me == root => {
+                let message = Arc::new(message);
+                let others = (0..size).filter(|&member| member != root);
+                let sends = others.map(|to| (to, Arc::clone(&message))).collect();
+                (Posted::Messages(flight(group.comm(), sends, Vec::new())?), Some(message))
+            }
+            Passing::Direct => (Posted::Messages(flight(group.comm(), Vec::new(), vec![(root, message)])?), None),
+            Passing::Chain(segments) => {
+                let members = (0..size).map(|nth| (root + nth) % size).collect();
+                let rounds = Rounds::chain(members, me, cut(segments));
+                (self.flights.passing(rounds.start(message, None))?, None)
+            }
+            Passing::Circulant(segments) => {
+                let rounds = Rounds::circulant(size, me, root, cut(segments));
+                (self.flights.passing(rounds.start(message, None))?, None)
+            }
+        };
+        self.begin(region, posted, End::Message(own));
+        Ok(())
+    }
+
+    /// As [`broadcast`](Self::broadcast), from the shard of the member `root`, at once.
     fn broadcast_from(&mut self, group: &Group, root: usize, source: Shards<'_, T>, region: &Region) -> Result<()> {
         if let Some(near) = self.near(source, group, Some(root), region) {
             return self.hold_fetched(source, region, &near, &[]);
         }
         if group.rank() == root {
-            let own = owned(source.array(), source.coordinates(), region);
-            if own.contiguous(Place::Block).is_some() {
-                let near = self.own(source, region);
-                self.hold_fetched(source, region, &near, &[])?;
-            } else {
-                self.copy(source, region);
-            }
+            let near = self.own_route(source, region);
+            self.hold_fetched(source, region, &near, &[])?;
         }
         let owner = group.world_rank(root);
         group.parts_from(root).into_iter().try_for_each(|(part, from)| {
@@ -97,16 +118,17 @@ impl<T: Element> Tile<T> {
 
     /// Broadcasts a region, which is not empty, from the tile of the member `root`, which holds it.
     fn hand_on(&mut self, group: &Group, root: usize, source: Shards<'_, T>, region: &Region) -> Result<()> {
+        let tile = &mut self.tile;
         if group.rank() != root {
-            group.comm().broadcast(Broadcast::Receive { root, into: cast_slice_mut(self.room(region)) })?;
-            self.held = Held::Buffer(region.clone());
+            group.comm().broadcast(Broadcast::Receive { root, into: cast_slice_mut(tile.room(region)) })?;
+            tile.held = Held::Buffer(region.clone());
             return Ok(());
         }
-        self.holds(region);
+        tile.holds(region);
         if group.size() == 1 {
             return Ok(());
         }
-        let data = self.held.data(&mut self.buffer, source)?;
+        let data = tile.held.data(&mut tile.buffer, source)?;
         group.comm().broadcast(Broadcast::Send(cast_slice(data)))
     }
 
@@ -118,12 +140,13 @@ impl<T: Element> Tile<T> {
     /// ```
     ///
     /// Each owner sends its part, from its shard if it is contiguous there, else packed: in one all-gather, or in one broadcast per owner
-    /// if the tile is gathered [`in_pieces`](Self::in_pieces). Parts that are contiguous in the region are received in place, unless they
-    /// are gathered at once and do not follow each other in the members' order; others are staged and unpacked. An element that several
-    /// members own is sent by one of them. If the region is empty, which it is on all members or on none, nothing is sent.
+    /// if the tile is gathered in pieces, or, later, in a message to each member. Parts that are contiguous in the region are received in
+    /// place, unless they are gathered at once and do not follow each other in the members' order; others are staged and unpacked. An
+    /// element that several members own is sent by one of them. If the region is empty, which it is on all members or on none, nothing is
+    /// sent.
     ///
     /// # Errors
-    /// If another rank failed.
+    /// If another rank failed, or there is too little memory for the messages.
     ///
     /// # Panics
     /// If the members do not own all of the region: a bug in polyshard.
@@ -132,13 +155,21 @@ impl<T: Element> Tile<T> {
         group: &Group,
         source: impl Into<Shards<'a, T>>,
         region: &Region,
+        when: When,
     ) -> Result<()> {
         let source = source.into();
         if let Some(near) = self.near(source, group, None, region) {
-            return self.hold_fetched(source, region, &near, &[]);
+            return self.fetch(source, region, near, when);
         }
         let parts = all_parts(source, group, region);
-        if self.in_pieces && !group.is_in_stages() {
+        if when == When::Later {
+            let exchange = Exchange::gather(group, parts);
+            let posted = Posted::Messages(post(group.comm(), &exchange, Place::Block, source.block())?);
+            let fetch = Fetch::new(source, region, exchange, false);
+            self.begin(region, posted, End::Fetched(Rc::new(fetch)));
+            return Ok(());
+        }
+        if self.how.in_pieces && !group.is_in_stages() {
             let owner = parts.iter().position(|part| part.len() == region.distinct());
             if let Some(root) = owner.filter(|_| !region.wraps()) {
                 // The owner of the whole region holds it in place.
@@ -146,11 +177,11 @@ impl<T: Element> Tile<T> {
             }
             self.broadcast_parts(group, source, region, &parts)?;
         } else {
-            let target = cast_slice_mut(super::room(&mut self.buffer, region));
+            let target = cast_slice_mut(self.tile.room(region));
             let staging = [&mut self.outgoing, &mut self.incoming];
             mail::all_gather(group, &parts, size_of::<T>(), cast_slice(source.block()), target, staging)?;
         }
-        self.held = Held::Buffer(region.clone());
+        self.tile.held = Held::Buffer(region.clone());
         Ok(())
     }
 
@@ -162,7 +193,7 @@ impl<T: Element> Tile<T> {
         region: &Region,
         parts: &[Subarray],
     ) -> Result<()> {
-        let buffer = super::room(&mut self.buffer, region);
+        let buffer = self.tile.room(region);
         parts[group.rank()].copy(Place::Block, source.block(), Place::Region, buffer);
         for (root, part) in parts.iter().enumerate().filter(|(_, part)| part.len() > 0) {
             if root == group.rank() {

@@ -1,9 +1,11 @@
 //! The route of a region to a tile: from the memory of ranks that this one sees, or in messages from others.
 
-use super::{Held, InPlace, Tile, room};
+use super::in_flight::Posted;
+use super::link::{End, Link, When};
+use super::{Held, InPlace, one_box};
 use crate::comm::Piece;
 use crate::exchange::{Exchange, WithRank, owned};
-use crate::subarray::Subarray;
+use crate::subarray::{Place, Subarray};
 use crate::view::Ranges;
 use crate::{Element, Group, Region, Result, Shards};
 use std::convert::Infallible;
@@ -21,9 +23,45 @@ pub(super) struct Fetch {
     own: usize,
 }
 
-impl<T: Element> Tile<T> {
+impl<T: Element> Link<T> {
+    /// Holds `region` of this rank's own shard: in place if the program says so, else copied if it is scattered there. Moves no data between
+    /// ranks.
+    ///
+    /// # Errors
+    /// None for a rank's own shard.
+    ///
+    /// # Panics
+    /// If this rank does not own all of it, or it does not fit the buffer: a bug in polyshard.
+    pub(crate) fn own<'a>(
+        &mut self,
+        source: impl Into<Shards<'a, T>>,
+        region: &Region,
+        is_in_place: bool,
+        when: When,
+    ) -> Result<()> {
+        if is_in_place && when == When::Now {
+            one_box(region);
+            self.tile.held = Held::Shard(region.clone());
+            return Ok(());
+        }
+        let source = source.into();
+        let route = self.own_route(source, region);
+        self.fetch(source, region, route, when)
+    }
+
+    /// Holds the region that a route assembles from memory that this rank sees.
+    pub(super) fn fetch(&mut self, source: Shards<'_, T>, region: &Region, route: Rc<Fetch>, when: When) -> Result<()> {
+        match when {
+            When::Now => self.hold_fetched(source, region, &route, &[]),
+            When::Later => {
+                self.begin(region, Posted::Messages(None), End::Fetched(route));
+                Ok(())
+            }
+        }
+    }
+
     /// The route of `region` in this rank's own shard.
-    pub(super) fn own(&mut self, source: Shards<'_, T>, region: &Region) -> Rc<Fetch> {
+    pub(super) fn own_route(&mut self, source: Shards<'_, T>, region: &Region) -> Rc<Fetch> {
         self.known(region, || Fetch::of_one(source, this_rank(source), region))
     }
 
@@ -37,7 +75,7 @@ impl<T: Element> Tile<T> {
         region: &Region,
     ) -> Option<Rc<Fetch>> {
         if region.is_empty() || group.size() == 1 {
-            return Some(self.own(source, region));
+            return Some(self.own_route(source, region));
         }
         if !is_seen_in(source, group) {
             return None;
@@ -54,7 +92,7 @@ impl<T: Element> Tile<T> {
     /// The route of `region`, which the world's rank `from` owns, if this rank sees it; it counts as received if that is another rank.
     pub(super) fn near_one(&mut self, source: Shards<'_, T>, from: usize, region: &Region) -> Option<Rc<Fetch>> {
         if region.is_empty() || from == this_rank(source) {
-            return Some(self.own(source, region));
+            return Some(self.own_route(source, region));
         }
         source.sees(from).then(|| {
             source.count(region.len());
@@ -95,14 +133,15 @@ impl<T: Element> Tile<T> {
         fetch: &Fetch,
         received: &[Piece],
     ) -> Result<()> {
+        let tile = &mut self.tile;
         if region.is_empty() {
-            self.held = Held::Nothing;
+            tile.held = Held::Nothing;
         } else if let Some(place) = &fetch.whole {
             source.block_of(place.rank)?;
-            self.held = Held::InPlace(region.clone(), place.clone());
+            tile.held = Held::InPlace(region.clone(), place.clone());
         } else {
-            fetch.exchange.put_together(source, received, room(&mut self.buffer, region))?;
-            self.held = fetch.held(region);
+            fetch.exchange.put_together(source, received, tile.room(region))?;
+            tile.held = fetch.held(region);
         }
         Ok(())
     }
@@ -146,6 +185,16 @@ impl Fetch {
             Some(interior) => Held::Around(region.clone(), interior.clone()),
             None => Held::Buffer(region.clone()),
         }
+    }
+
+    /// Whether the region is one message, as it is.
+    pub(super) fn is_one_message(&self, region: &Region) -> bool {
+        let Exchange { keep, receives, seen, .. } = &self.exchange;
+        let is_whole = |part: &Subarray| part.len() == region.len() && part.contiguous(Place::Region).is_some();
+        keep.is_empty()
+            && seen.is_empty()
+            && matches!(&receives[..], [(_, part)] if is_whole(part))
+            && !region.is_empty()
     }
 
     /// Whether this rank gets nothing from other ranks.

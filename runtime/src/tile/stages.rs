@@ -13,10 +13,10 @@
 //! stages, so that they have the same bits; members of a stage that see each other's tiles read these in place, except when parts of the
 //! sums are scattered to their owners.
 
-use super::OutTile;
+use super::link::Link;
 use super::sums::parts_of;
 use super::terms::{combine, pieces};
-use crate::comm::{Combining, Order, received_in_sum};
+use crate::comm::{Combining, received_in_sum};
 use crate::memory::split_mut;
 use crate::shared_tiles::{SharedTiles, share_tiles};
 use crate::subarray::{Place, Subarray, in_order};
@@ -25,10 +25,10 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use std::mem::{replace, swap};
 use std::ops::Range;
 
-impl<T: Element> OutTile<T> {
+impl<T: Element> Link<T> {
     /// Adds up the tiles of all members; the sums are then in the tile of the member `root`, or in all tiles if there is no root.
     pub(super) fn sum_in_stages(&mut self, group: &Group, root: Option<usize>, op: ReduceOp) -> Result<()> {
-        let (stages, all) = (group.stages(), 0..self.sums().len());
+        let (stages, all) = (group.stages(), 0..self.tile.sums().len());
         if let Some(root) = root {
             let parts = group.parts_from(root);
             return parts.into_iter().rev().try_for_each(|(along, root)| self.sum_at_one(along, root, op));
@@ -42,13 +42,13 @@ impl<T: Element> OutTile<T> {
             divided.push((along, replace(&mut piece, own), pieces));
         }
         let combining = self.combining_in_stages(op);
-        stages[0].comm().all_reduce(cast_slice_mut(&mut self.buffer[piece]), combining)?;
+        stages[0].comm().all_reduce(cast_slice_mut(&mut self.tile.buffer[piece]), combining)?;
         divided.into_iter().rev().try_for_each(|(along, whole, pieces)| self.gather_pieces(along, &whole, &pieces))
     }
 
     /// Adds up the tiles of a stage's group into that of its member `root`.
     fn sum_at_one(&mut self, along: &Group, root: usize, op: ReduceOp) -> Result<()> {
-        let sums = self.sums();
+        let sums = self.tile.sums();
         let (len, bytes) = (sums.len(), size_of_val(sums));
         if let Some(mut shared) = self.share_in_stage(along)? {
             let pieces = pieces(0..len, along.size());
@@ -57,7 +57,7 @@ impl<T: Element> OutTile<T> {
             return if along.rank() == root { shared.gather(&pieces) } else { shared.release() };
         }
         let combining = self.combining_in_stages(op);
-        along.comm().reduce(root, cast_slice_mut(self.sums()), combining)
+        along.comm().reduce(root, cast_slice_mut(self.tile.sums()), combining)
     }
 
     /// Adds up this rank's piece of the tiles of a stage's group, which divides a part of them, into its own tile.
@@ -71,9 +71,9 @@ impl<T: Element> OutTile<T> {
         let combining = self.combining_in_stages(op);
         self.incoming.grow(own.len(), "the sums of a piece")?;
         let into = &mut self.incoming[..own.len()];
-        let terms = cast_slice(&self.buffer[whole.clone()]);
+        let terms = cast_slice(&self.tile.buffer[whole.clone()]);
         along.comm().reduce_scatter(terms, cast_slice_mut(into), &bytes_of::<T>(pieces), combining)?;
-        self.buffer[own].copy_from_slice(into);
+        self.tile.buffer[own].copy_from_slice(into);
         Ok(())
     }
 
@@ -86,25 +86,26 @@ impl<T: Element> OutTile<T> {
         }
         self.incoming.grow(own.len(), "the sums of a piece")?;
         let send = &mut self.incoming[..own.len()];
-        send.copy_from_slice(&self.buffer[own]);
-        let into = cast_slice_mut(&mut self.buffer[whole.clone()]);
+        send.copy_from_slice(&self.tile.buffer[own]);
+        let into = cast_slice_mut(&mut self.tile.buffer[whole.clone()]);
         along.comm().all_gather(cast_slice(send), into, &bytes_of::<T>(pieces))
     }
 
     /// Publishes the tile to the members of a stage, if they read each other's tiles in place and can see them.
     fn share_in_stage<'a>(&'a mut self, along: &'a Group) -> Result<Option<SharedTiles<'a, T>>> {
-        let is_read_in_place = !self.by_messages && self.order != Order::Any;
-        if is_read_in_place { share_tiles(along, &mut self.buffer, self.region.len()) } else { Ok(None) }
+        let is_read_in_place = !self.how.by_messages && !self.how.any_order;
+        let len = self.tile.region().len();
+        if is_read_in_place { share_tiles(along, &mut self.tile.buffer, len) } else { Ok(None) }
     }
 
     /// Adds up the tiles of all members, each of which combines its part into its shard, along one stage after the other, the last one
     /// first; along the group itself if it has no stages. Parts that follow each other in the tile are sent from it, else they are packed.
     pub(super) fn scatter_in_stages(&mut self, group: &Group, target: &mut DistArray<T>, op: ReduceOp) -> Result<()> {
-        let (parts, combining) = (parts_of(group, target, &self.region), self.combining_in_stages(op));
+        let (parts, combining) = (parts_of(group, target, self.tile.region()), self.combining_in_stages(op));
         let (stages, members) = (group.stages(), group.gathered());
-        let mut held = self.sums().len();
+        let mut held = self.tile.sums().len();
         let scattered = || members.iter().map(|&member| &parts[member]);
-        let tile = &self.buffer[..held];
+        let tile = &self.tile.buffer[..held];
         let is_in_order = in_order(scattered(), Place::Region);
         if !is_in_order {
             self.outgoing.grow(held, "packed messages")?;
@@ -125,15 +126,15 @@ impl<T: Element> OutTile<T> {
             along.comm().reduce_scatter(cast_slice(terms), into, &bytes, combining)?;
         }
         let sums = (&self.incoming[..held], Place::Packed);
-        combine(&parts[group.rank()], &[sums], target, self.written.as_ref(), op);
+        combine(&parts[group.rank()], &[sums], target, self.how.written.as_ref(), op);
         Ok(())
     }
 
     /// How the terms of a stage are combined: in the order of its ranks, each of which adds up a piece, unless any order is allowed.
     fn combining_in_stages(&self, op: ReduceOp) -> Combining {
-        match self.order {
-            Order::Any => Combining::any_order(T::DTYPE, op),
-            Order::Ranks | Order::RanksInPieces => Combining::in_order(T::DTYPE, op, true),
+        match self.how.any_order {
+            true => Combining::any_order(T::DTYPE, op),
+            false => Combining::in_order(T::DTYPE, op, true),
         }
     }
 }

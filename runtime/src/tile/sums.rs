@@ -1,121 +1,136 @@
-//! Output tiles whose partial sums are added up in a group: the operations on inputs, run backwards.
+//! Tiles that are combined into their owners' shards: the operations on inputs, run backwards.
 //!
-//! A broadcast run backwards is a reduction, an all-gather a reduce-scatter, and a shift of inputs a shift of sums.
-//! Sums are taken in the order of the members' ranks, on every back end, so that they have the same bits everywhere, unless
-//! the tile leaves the order to the library ([`OutTile::in_any_order`]).
+//! A broadcast run backwards is a reduction, an all-gather a reduce-scatter, and a shift of inputs a shift of sums. Sums are taken in the
+//! order of the members' ranks, on every back end, so that they have the same bits everywhere, unless the link leaves the order to the
+//! library.
+//!
+//! Tests: `tests/it/properties.rs`.
 
-use super::pending::Pending;
-use super::terms::{Fold, combine, combine_pieces, owned_by_this, pieces};
-use super::{OutTile, cyclic_neighbour, one_box, room, root};
-use crate::comm::{Combining, Order, received_in_sum};
-use crate::exchange::{Exchange, owned};
+use super::in_flight::{Posted, Sums, flight};
+use super::link::{End, How, Link, When, post, room_for};
+use super::sequence::Sequence;
+use super::terms::{Fold, combine, combine_pieces, combine_received, owned_by_this, pieces};
+use super::{Held, Tile, cyclic_neighbour, one_box, room, root};
+use crate::comm::{Combining, Communicator, Order, Piece, received_in_sum};
+use crate::exchange::{Exchange, owned, total};
+use crate::layout::Neighbours;
+use crate::memory::{Buffer, split_mut};
 use crate::shared_tiles::share_tiles;
-use crate::subarray::{Place, Subarray, mail};
-use crate::{DistArray, Element, Group, ReduceOp, Region, Result};
-use bytemuck::cast_slice_mut;
+use crate::subarray::mail::{self, Ends, Turns};
+use crate::subarray::{Place, Subarray};
+use crate::{DistArray, Element, Grid, Group, ReduceOp, Region, Result};
+use bytemuck::{cast_slice, cast_slice_mut};
 use smallvec::SmallVec;
+use std::convert::Infallible;
+use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 
-/// When an operation combines its sums.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum When {
-    /// Before it returns.
-    Now,
-    /// When the tile arrives, unless the sums are available immediately.
-    Later,
-}
+impl<T: Element> Link<T> {
+    /// Combines the tile into this rank's own shard, where it may be scattered. Moves no data between ranks.
+    ///
+    /// # Panics
+    /// If this rank does not own all of it: a bug in polyshard.
+    pub(crate) fn combine_own(&mut self, target: &mut DistArray<T>, op: ReduceOp) {
+        self.tile.sums();
+        let own = self.own_part(target, owned_by_this);
+        combine(&own, &[(&self.tile.buffer, Place::Region)], target, self.how.written.as_ref(), op);
+    }
 
-impl<T: Element> OutTile<T> {
-    /// Combines the tiles of all members, which have the same region, into the shard of the member at
-    /// `root_coordinates` along the group's axes, which owns all of it (MPI 3.1, section 5.9).
+    /// The part of the tile's region that this rank owns in `target`, as `find` returns it; `find` is called once, however often the region
+    /// is combined.
+    fn own_part(
+        &mut self,
+        target: &DistArray<T>,
+        find: impl FnOnce(&DistArray<T>, &Region) -> Subarray,
+    ) -> Rc<Subarray> {
+        if self.owns.0.as_ref() != Some(target.sharding()) {
+            self.owns = (Some(target.sharding().clone()), Sequence::default());
+        }
+        let region = self.tile.region();
+        let Ok(own) = self.owns.1.get(region, || Ok::<_, Infallible>(Rc::new(find(target, region))));
+        Rc::clone(own)
+    }
+
+    /// Combines the tiles of all members, which have the same region, into the shard of the member at these coordinates along the group's
+    /// axes, or of each member if none are given; they own all of it (MPI 3.1, sections 5.9 and 5.9.6).
     ///
     /// ```text
     /// before   member 0: a0    member 1: a1    member 2: a2
-    /// after    root: a op ((a0 op a1) op a2)
+    /// after    root, or each member: a op ((a0 op a1) op a2)
     /// ```
     ///
     /// If the region is empty, which it is on all members or on none, nothing is sent. Stages as much data as the tile holds.
     ///
     /// # Errors
-    /// If another rank failed.
+    /// If another rank failed, or there is too little memory for the messages.
     ///
     /// # Panics
-    /// If the root does not own all of the region: a bug in polyshard.
+    /// If a member that gets the sums does not own all of the region, or, later, if the order of the terms is left to the library: a bug
+    /// in polyshard.
     pub(crate) fn reduce(
         &mut self,
         group: &Group,
-        root_coordinates: &[i64],
-        target: &mut DistArray<T>,
-        op: ReduceOp,
-    ) -> Result<()> {
-        let root = root(group, root_coordinates, &self.region);
-        self.reduce_to(group, Some(root), target, op, When::Now).map(drop)
-    }
-
-    /// Combines the tiles of all members, which have the same region, into the shard of each of them, which all own
-    /// all of it (MPI 3.1, section 5.9.6).
-    ///
-    /// ```text
-    /// before   member 0: a0    member 1: a1    member 2: a2
-    /// after    each member: a op ((a0 op a1) op a2)
-    /// ```
-    ///
-    /// If the region is empty, which it is on all members or on none, nothing is sent. Stages as much data as the tile holds.
-    ///
-    /// # Errors
-    /// If another rank failed.
-    ///
-    /// # Panics
-    /// If a member does not own all of the region: a bug in polyshard.
-    pub(crate) fn all_reduce(&mut self, group: &Group, target: &mut DistArray<T>, op: ReduceOp) -> Result<()> {
-        self.reduce_to(group, None, target, op, When::Now).map(drop)
-    }
-
-    /// Combines the sums into the shard of the member `root`, or of each member if no root is given. Returns the posted transfer, if the
-    /// tile has to arrive later.
-    pub(super) fn reduce_to(
-        &mut self,
-        group: &Group,
-        root: Option<usize>,
+        root_coordinates: Option<&[i64]>,
         target: &mut DistArray<T>,
         op: ReduceOp,
         when: When,
-    ) -> Result<Option<Pending>> {
-        if self.region.is_empty() {
-            return Ok(None);
+    ) -> Result<()> {
+        if self.tile.region().is_empty() {
+            return self.done(when);
         }
+        let root = root_coordinates.map(|at| root(group, at, self.tile.region()));
         let is_wanted = root.is_none_or(|root| root == group.rank());
-        let is_by_steps = self.reduction.is_some() && root.is_none() || group.is_in_stages();
-        if when == When::Later || !is_by_steps && self.order != Order::Any {
-            let own = if is_wanted { self.own_part(target, owned_by_this) } else { Rc::clone(&self.nothing) };
-            if self.order != Order::RanksInPieces {
+        let is_by_steps = self.how.reduction.is_some() && root.is_none() || group.is_in_stages();
+        if when == When::Later || !is_by_steps && !self.how.any_order {
+            let own = if is_wanted { self.own_part(target, owned_by_this) } else { Rc::default() };
+            if !self.how.in_pieces || self.how.any_order {
                 let wholes = |target: &_, region: &_| wholes_of(group, root, target, region);
                 return self.sum_parts(group, own, wholes, target, op, when);
             }
             if self.can_meet(group, target, op)? && self.reduce_in_place(group, root, &own, target, op)? {
-                return Ok(None);
+                return self.done(when);
             }
             if when == When::Later {
-                return self.send_pieces(group, own, root, op).map(Some);
+                return self.send_pieces(group, own, root, op);
             }
         }
-        self.sums();
-        let sums = &mut self.buffer[..self.region.len()];
-        let combining = Combining { dtype: T::DTYPE, op, order: self.order };
-        match (&self.reduction, root) {
+        self.tile.sums();
+        let len = self.tile.region().len();
+        let combining = self.combining(op);
+        let sums = &mut self.tile.buffer[..len];
+        match (&self.how.reduction, root) {
             (Some(reduction), None) => T::reduce(reduction, sums, op)?,
             _ if group.is_in_stages() => self.sum_in_stages(group, root, op)?,
             (_, None) => group.comm().all_reduce(cast_slice_mut(sums), combining)?,
             (_, Some(root)) => group.comm().reduce(root, cast_slice_mut(sums), combining)?,
         }
         if is_wanted {
-            self.combine_local(target, op);
+            self.combine_own(target, op);
         }
-        Ok(None)
+        Ok(())
     }
 
-    /// As [`reduce_to`](Self::reduce_to), where members read each other's tiles: each adds up a piece of all tiles, and the members that
-    /// need the sums read the pieces. Does nothing, on all members, if one of them cannot see another's tile.
+    /// How a group combines the terms of the tile.
+    fn combining(&self, op: ReduceOp) -> Combining {
+        let order = match (self.how.any_order, self.how.in_pieces) {
+            (true, _) => Order::Any,
+            (false, true) => Order::RanksInPieces,
+            (false, false) => Order::Ranks,
+        };
+        Combining { dtype: T::DTYPE, op, order }
+    }
+
+    /// Ends an operation that has nothing left to do.
+    fn done(&mut self, when: When) -> Result<()> {
+        if when == When::Later {
+            self.depart(None);
+        }
+        Ok(())
+    }
+
+    /// As [`reduce`](Self::reduce), where members read each other's tiles: each adds up a piece of all tiles, and the members that need the
+    /// sums read the pieces. Does nothing, on all members, if one of them cannot see another's tile.
     fn reduce_in_place(
         &mut self,
         group: &Group,
@@ -124,12 +139,12 @@ impl<T: Element> OutTile<T> {
         target: &mut DistArray<T>,
         op: ReduceOp,
     ) -> Result<bool> {
-        let sums = self.sums();
+        let sums = self.tile.sums();
         let (len, bytes) = (sums.len(), size_of_val(sums));
-        let Some(mut shared) = share_tiles(group, &mut self.buffer, len)? else { return Ok(false) };
+        let Some(mut shared) = share_tiles(group, &mut self.tile.buffer, len)? else { return Ok(false) };
         let pieces = pieces(0..len, group.size());
         shared.sum(pieces[group.rank()].clone(), op)?;
-        combine_pieces(own, &shared.tiles(), &pieces, target, self.written.as_ref(), op);
+        combine_pieces(own, &shared.tiles(), &pieces, target, self.how.written.as_ref(), op);
         shared.release()?;
         group.comm().count_in_place(received_in_sum(bytes, group.size(), group.rank(), root, T::DTYPE, true));
         Ok(true)
@@ -148,51 +163,26 @@ impl<T: Element> OutTile<T> {
     /// and the packed parts.
     ///
     /// # Errors
-    /// If another rank failed.
+    /// If another rank failed, or there is too little memory for the messages.
     ///
     /// # Panics
-    /// If the members do not own all of the region, each element once: a bug in polyshard.
-    pub(crate) fn reduce_scatter(&mut self, group: &Group, target: &mut DistArray<T>, op: ReduceOp) -> Result<()> {
-        self.scatter_to(group, target, op, When::Now).map(drop)
-    }
-
-    /// Combines the sums into the shards of the members that own them. Returns the posted transfer, if the tile has to arrive later.
-    pub(super) fn scatter_to(
+    /// If the members do not own all of the region, each element once, or, later, if the order of the terms is left to the library: a bug
+    /// in polyshard.
+    pub(crate) fn reduce_scatter(
         &mut self,
         group: &Group,
         target: &mut DistArray<T>,
         op: ReduceOp,
         when: When,
-    ) -> Result<Option<Pending>> {
-        if self.region.is_empty() {
-            return Ok(None);
+    ) -> Result<()> {
+        if self.tile.region().is_empty() {
+            return self.done(when);
         }
-        if when == When::Now && (group.is_in_stages() || self.order == Order::Any) {
-            return self.scatter_in_stages(group, target, op).map(|()| None);
+        if when == When::Now && (group.is_in_stages() || self.how.any_order) {
+            return self.scatter_in_stages(group, target, op);
         }
         let own = self.own_part(target, |target, region| parts_of(group, target, region).swap_remove(group.rank()));
         self.sum_parts(group, own, |target, region| parts_of(group, target, region), target, op, when)
-    }
-
-    /// Adds up the members' terms of a tile, each of which gets its part into its shard; by messages even if members see each other's
-    /// tiles, if `by_messages`.
-    ///
-    /// # Errors
-    /// If there is too little memory, or another rank failed.
-    pub(crate) fn scatter(
-        group: &Group,
-        by_messages: bool,
-        region: &Region,
-        terms: &[T],
-        parts: Vec<Subarray>,
-        target: &mut DistArray<T>,
-    ) -> Result<()> {
-        let mut tile = Self::new("partial sums", terms.len())?;
-        tile.buffer[..terms.len()].copy_from_slice(terms);
-        tile.region = region.clone();
-        tile.by_messages = by_messages;
-        let own = Rc::new(parts[group.rank()].clone());
-        tile.sum_parts(group, own, |_, _| parts, target, ReduceOp::Sum, When::Now).map(drop)
     }
 
     /// Adds up all members' terms of this member's part, `own`, and combines the sums into the shard in one pass over it: members read each
@@ -205,28 +195,163 @@ impl<T: Element> OutTile<T> {
         target: &mut DistArray<T>,
         op: ReduceOp,
         when: When,
-    ) -> Result<Option<Pending>> {
-        assert!(self.order != Order::Any, "sums in any order are a library's; this is a bug in polyshard");
+    ) -> Result<()> {
+        assert!(!self.how.any_order, "sums in any order are a library's; this is a bug in polyshard");
         if self.can_meet(group, target, op)? && self.sum_in_place(group, &own, target, op)? {
-            return Ok(None);
+            return self.done(when);
         }
-        let terms = Exchange::terms(group, own, parts(target, &self.region));
-        match when {
-            When::Now => self.deliver(group.comm(), &terms, Fold::Sum, target, op).map(|()| None),
-            When::Later => self.send(group.comm(), Rc::new(terms), Fold::Sum).map(Some),
-        }
+        let terms = Exchange::terms(group, own, parts(target, self.tile.region()));
+        self.deliver(group.comm(), Rc::new(terms), Fold::Sum, target, op, when)
     }
 
     /// As [`sum_parts`](Self::sum_parts), where members read each other's tiles. Does nothing, on all members, if one of them cannot see
     /// another's.
     fn sum_in_place(&mut self, group: &Group, own: &Subarray, target: &mut DistArray<T>, op: ReduceOp) -> Result<bool> {
-        let (len, elements) = (self.sums().len(), own.len() * (group.size() - 1));
-        let Some(shared) = share_tiles(group, &mut self.buffer, len)? else { return Ok(false) };
+        let (len, elements) = (self.tile.sums().len(), own.len() * (group.size() - 1));
+        let Some(shared) = share_tiles(group, &mut self.tile.buffer, len)? else { return Ok(false) };
         let terms = shared.tiles().into_iter().map(|tile| (tile, Place::Region));
-        combine(own, &terms.collect::<SmallVec<[_; 8]>>(), target, self.written.as_ref(), op);
+        combine(own, &terms.collect::<SmallVec<[_; 8]>>(), target, self.how.written.as_ref(), op);
         shared.release()?;
         group.comm().count_in_place(elements * size_of::<T>());
         Ok(true)
+    }
+
+    /// Whether members may see each other's tiles. If they may, tiles in flight are combined first, which keeps the order.
+    fn can_meet(&mut self, group: &Group, target: &mut DistArray<T>, op: ReduceOp) -> Result<bool> {
+        if self.how.by_messages || group.near().is_none() {
+            return Ok(false);
+        }
+        for _ in 0..self.in_flight.len() {
+            self.combine_next(group.comm(), target, op)?;
+            self.depart(None);
+        }
+        Ok(true)
+    }
+
+    /// Begins sums of which each member computes a piece, for the member `root`, or for each member if no root is given.
+    fn send_pieces(&mut self, group: &Group, own: Rc<Subarray>, root: Option<usize>, op: ReduceOp) -> Result<()> {
+        let (me, len) = (group.rank(), self.tile.sums().len());
+        let mut pieces = pieces(0..len, group.size());
+        let others = || pieces.iter().enumerate().filter(|(member, _)| *member != me);
+        let terms = |piece: &Range<usize>| {
+            let terms = cast_slice::<T, u8>(&self.tile.buffer[piece.clone()]);
+            Piece::copy_of(terms, "a message of a tile").map(Arc::new)
+        };
+        let sends = others().filter(|(_, piece)| !piece.is_empty()).map(|(to, piece)| Ok((to, terms(piece)?)));
+        let receives = others().filter(|_| !pieces[me].is_empty());
+        let receives = receives.map(|(from, _)| Ok((from, room_for::<T>(pieces[me].len())?)));
+        let sums = Sums {
+            flight: flight(group.comm(), sends.collect::<Result<_>>()?, receives.collect::<Result<_>>()?)?,
+            own: terms(&pieces[me])?,
+            are_taken: false,
+            me,
+            lengths: pieces.iter().map(|piece| piece.len() * size_of::<T>()).collect(),
+            root,
+            dtype: T::DTYPE,
+            op,
+        };
+        let mine = pieces.remove(me);
+        let others = pieces.into_iter().filter(|piece| root.is_none_or(|root| root == me) && !piece.is_empty());
+        let end = End::Sums { own, mine, others: others.collect() };
+        self.depart(Some((Posted::Sums(Box::new(sums)), end)));
+        Ok(())
+    }
+
+    /// Sends the tile to the world's rank `to`, which owns all of it, and combines the tile of the rank and region of `from` into this
+    /// rank's shard (MPI 3.1, section 3.7).
+    ///
+    /// Nothing is sent if the tile is empty, and nothing is received if `from` is `None` or its region is empty. Stages the data that it
+    /// receives.
+    ///
+    /// # Errors
+    /// If another rank failed, or there is too little memory for the messages.
+    ///
+    /// # Panics
+    /// If a region is not the receiver's own: a bug in polyshard.
+    pub(crate) fn permute_back(
+        &mut self,
+        grid: &Grid<'_>,
+        to: usize,
+        from: Option<(usize, Region)>,
+        target: &mut DistArray<T>,
+        op: ReduceOp,
+        when: When,
+    ) -> Result<()> {
+        let terms = Exchange::write_back_to(grid, self.tile.region(), to, from, target);
+        self.deliver(grid.world().comm(), Rc::new(terms), Fold::Each, target, op, when)
+    }
+
+    /// Sends each owner its part of the tile, and combines the terms that others wrote for this rank's shard into it; `region_of` returns
+    /// each rank's region from its coordinates (MPI 3.1, section 3.7).
+    ///
+    /// ```text
+    /// before   rank 0 wrote: a0 b0    rank 1 wrote: a1 b1
+    /// after    owner of a: a op a0 op a1    owner of b: b op b0 op b1
+    /// ```
+    ///
+    /// One message per pair of ranks; if an axis replicates the array, every owner gets its own. Stages the data that it receives. `reach`
+    /// is where owners are, relative to writers: no other ranks are considered. Along axes of partial sums, the owners are those at this
+    /// rank's coordinate.
+    ///
+    /// # Errors
+    /// If another rank failed, or there is too little memory for the messages.
+    ///
+    /// # Panics
+    /// If `region_of` returns a region for this rank that differs from the tile's, or an owner is out of reach: a bug in polyshard.
+    pub(crate) fn write_back(
+        &mut self,
+        grid: &Grid<'_>,
+        reach: &Neighbours,
+        target: &mut DistArray<T>,
+        region_of: impl Fn(&[i64]) -> Region,
+        op: ReduceOp,
+        when: When,
+    ) -> Result<()> {
+        let (region, own) = (region_of(grid.coords()), self.tile.region());
+        assert!(
+            region == *own || region.is_empty() && own.is_empty(),
+            "a tile of {own} is written back as {region}; this is a bug in polyshard"
+        );
+        let known = self.returned.take();
+        let known =
+            known.filter(|(sharding, known, _)| self.how.is_fixed && *known == region && sharding == target.sharding());
+        let (.., terms) = self.returned.insert(known.unwrap_or_else(|| {
+            let terms = Exchange::write_back(grid, reach, target, &region, region_of);
+            (target.sharding().clone(), region, Rc::new(terms))
+        }));
+        let terms = Rc::clone(terms);
+        self.deliver(grid.world().comm(), terms, Fold::Each, target, op, when)
+    }
+
+    /// Sends and receives terms, and combines them.
+    fn deliver(
+        &mut self,
+        comm: &dyn Communicator,
+        terms: Rc<Exchange>,
+        fold: Fold,
+        target: &mut DistArray<T>,
+        op: ReduceOp,
+        when: When,
+    ) -> Result<()> {
+        self.tile.sums();
+        if when == When::Later {
+            let posted = Posted::Messages(post(comm, &terms, Place::Region, &self.tile.buffer)?);
+            self.depart(Some((posted, End::Terms(terms, fold))));
+            return Ok(());
+        }
+        self.incoming.grow(total(&terms.receives), "terms to combine into an array")?;
+        let ends = Ends {
+            element: size_of::<T>(),
+            source: (Place::Region, cast_slice(&self.tile.buffer)),
+            target: (Place::Packed, cast_slice_mut(&mut self.incoming)),
+        };
+        // Packed terms are contiguous.
+        let staging = [&mut self.outgoing, &mut Buffer::default()];
+        mail::exchange(comm, Turns::Together, &terms, ends, staging)?;
+        let received = split_mut(&mut self.incoming, terms.receives.iter().map(|(_, part)| part.len()));
+        let received = received.map(|packed| &*packed);
+        combine_received(&terms, fold, received, &self.tile.buffer, target, self.how.written.as_ref(), op);
+        Ok(())
     }
 
     /// Receives the sums of the member `by` places after this one, cyclically through the group, whose region is `region`, and sends its
@@ -245,26 +370,46 @@ impl<T: Element> OutTile<T> {
     ///
     /// # Panics
     /// If `by` is a multiple of the group's size and `region` is not that of its tile: a bug in polyshard.
-    pub(crate) fn shift(&mut self, group: &Group, by: i64, region: &Region) -> Result<()> {
+    pub(crate) fn take_over(&mut self, group: &Group, by: i64, region: &Region) -> Result<()> {
         one_box(region);
         let [from, to] = [by, -by].map(|by| cyclic_neighbour(group, by));
         if from == group.rank() {
+            let own = self.tile.region();
             assert!(
-                *region == self.region || region.is_empty() && self.region.is_empty(),
-                "a shift by {by} in a group of {} changes a tile of {} to {region}; this is a bug in polyshard",
+                *region == *own || region.is_empty() && own.is_empty(),
+                "a shift by {by} in a group of {} changes a tile of {own} to {region}; this is a bug in polyshard",
                 group.size(),
-                self.region
             );
             return Ok(());
         }
-        self.sums();
-        self.incoming.grow(self.buffer.len(), "the second buffer of a tile")?;
-        let data = &self.buffer[..self.region.len()];
+        self.incoming.grow(self.tile.buffer.len(), "the second buffer of a tile")?;
+        let data = &*self.tile.sums();
         mail::pass_on(group.comm(), Some((to, data)), Some((from, room(&mut self.incoming, region))))?;
-        std::mem::swap(&mut self.buffer, &mut self.incoming);
-        self.region = region.clone();
+        std::mem::swap(&mut self.tile.buffer, &mut self.incoming);
+        self.tile.held = Held::Buffer(region.clone());
         Ok(())
     }
+}
+
+/// Adds up the members' terms of `region`, each of which gets its part into its shard; by messages even if members could see each other's
+/// terms, if `by_messages`.
+///
+/// # Errors
+/// If there is too little memory, or another rank failed.
+pub(crate) fn scatter<T: Element>(
+    group: &Group,
+    by_messages: bool,
+    region: &Region,
+    terms: &[T],
+    parts: Vec<Subarray>,
+    target: &mut DistArray<T>,
+) -> Result<()> {
+    let mut tile = Tile::to_be_read("partial sums", terms.len())?;
+    tile.buffer[..terms.len()].copy_from_slice(terms);
+    tile.held = Held::Buffer(region.clone());
+    let own = Rc::new(parts[group.rank()].clone());
+    let mut link = Link::new(tile, How { by_messages, ..How::default() });
+    link.sum_parts(group, own, |_, _| parts, target, ReduceOp::Sum, When::Now)
 }
 
 /// All of the region for each member that gets it: the root, or all.

@@ -47,7 +47,7 @@ fn shared_region(seed: u64, sharding: &Sharding, axes: &[usize], coordinates: &[
     ranges.collect::<Option<Vec<_>>>().map_or(Region::empty(ndim), Region::new)
 }
 
-fn check(tile: &Tile<i32>, source: &DistArray<i32>, region: &Region) {
+fn check(tile: &Link<i32>, source: &DistArray<i32>, region: &Region) {
     assert_eq!(contents(tile.view(source), region), expected(region), "{region} of {}", source.sharding());
 }
 
@@ -70,11 +70,11 @@ fn check_sums(target: &DistArray<i32>, writes: &[(usize, Region)]) {
     }
 }
 
-fn write(out: &mut OutTile<i32>, region: &Region, writer: usize) {
+fn write(out: &mut Link<i32>, region: &Region, writer: usize) {
     out.reset(region, ReduceOp::Sum);
     let steps = vec![&[][..]; region.ndim()];
     // A tile is dense, so its elements in memory are those of the region in order.
-    let mut sums = out.view_mut().strided(&region.start(), &steps);
+    let mut sums = out.tile().view_mut().strided(&region.start(), &steps);
     sums.set();
     for (held, index) in sums.data.iter_mut().zip(indices(region)) {
         *held += element(&index) * (writer as i32 + 2);
@@ -89,13 +89,13 @@ proptest! {
     fn an_exchange_brings_what_each_rank_needs(sharding in shardings(), seed in any::<u64>()) {
         on_ranks(sharding.mesh().size(), |world| {
             let (grid, source) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
-            let mut tile = Tile::new("A", ROOM)?;
+            let mut tile = Link::to_fetch(ROOM)?;
             for step in 0..3_u64 {
                 let of = |at: &[i64]| region(seed + step, (at[0], at.last()), sharding.shape());
-                tile.exchange(&grid, &anywhere(grid.mesh()), &source, of)?;
+                tile.exchange(&grid, &anywhere(grid.mesh()), &source, of, false, When::Now)?;
                 check(&tile, &source, &of(grid.coords()));
-                tile.buffer.fill(UNREAD);
-                tile.halo(&grid, &anywhere(grid.mesh()), &source, of)?;
+                tile.tile.buffer.fill(UNREAD);
+                tile.exchange(&grid, &anywhere(grid.mesh()), &source, of, true, When::Now)?;
                 check(&tile, &source, &of(grid.coords()));
             }
             unchanged(world, &source)
@@ -109,12 +109,12 @@ proptest! {
             let (grid, source) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
             let axes = axes_of(seed, grid.mesh());
             let group = grid.group(&axes)?;
-            let mut tile = Tile::new("A", ROOM)?;
+            let mut tile = Link::to_fetch(ROOM)?;
             for step in 0..3_u64 {
                 let root = group.coordinates(pick(seed, step, group.size()));
                 let region = owned_region(seed + step, &sharding, &root);
                 let along: Vec<_> = axes.iter().map(|&axis| root[axis] as i64).collect();
-                tile.broadcast(&group, &along, &source, &region)?;
+                tile.broadcast(&group, &along, &source, &region, Source::Shards, When::Now)?;
                 check(&tile, &source, &region);
             }
             unchanged(world, &source)
@@ -128,13 +128,13 @@ proptest! {
             let (grid, source) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
             let group = grid.group(&axes_of(seed, grid.mesh()))?;
             let of = |member| owned_region(seed, &sharding, &group.coordinates(member));
-            let mut tile = if seed % 2 == 0 { Tile::new("A", ROOM)? } else { Tile::relay("A", ROOM)? };
-            tile.begin_own(&source, &of(group.rank()));
+            let mut tile = if seed % 2 == 0 { Link::to_fetch(ROOM)? } else { Link::to_fetch(ROOM)?.relay()? };
+            tile.own(&source, &of(group.rank()), false, When::Later)?;
             tile.arrive(world, &source)?;
             for step in 1..4 {
                 let member = (group.rank() as i64 + by * step).rem_euclid(group.size() as i64);
                 let region = of(member as usize);
-                tile.shift(&group, by, &source, &region)?;
+                tile.shift(&group, by, &source, &region, When::Now)?;
                 check(&tile, &source, &region);
             }
             unchanged(world, &source)
@@ -152,19 +152,19 @@ proptest! {
             let (grid, source) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
             let me = world.rank();
             let reader = from.iter().position(|&rank| rank == me).expect("a permutation");
-            let mut tile = Tile::new("A", ROOM)?;
+            let mut tile = Link::to_fetch(ROOM)?;
             for _ in 0..2 {
-                tile.permute(&grid, from[me], Some((reader, of(me))), &source, &of(from[me]))?;
+                tile.permute(&grid, from[me], Some((reader, of(me))), &source, &of(from[me]), Source::Shards, When::Now)?;
                 check(&tile, &source, &of(from[me]));
             }
             unchanged(world, &source)?;
 
-            let (mut out, mut target) = (OutTile::new("A", ROOM)?, array(world, &sharding)?);
+            let (mut out, mut target) = (Link::to_send(ROOM)?, array(world, &sharding)?);
             write(&mut out, &of(from[me]), me);
-            out.permute_back(&grid, from[me], Some((reader, of(me))), &mut target, ReduceOp::Sum)?;
+            out.permute_back(&grid, from[me], Some((reader, of(me))), &mut target, ReduceOp::Sum, When::Now)?;
             let mut sums = array(world, &sharding)?;
             write(&mut out, &of(me), reader);
-            out.combine_local(&mut sums, ReduceOp::Sum);
+            out.combine_own(&mut sums, ReduceOp::Sum);
             assert_eq!(target.block(), sums.block());
             Ok(())
         });
@@ -176,11 +176,11 @@ proptest! {
         on_ranks(sharding.mesh().size(), |world| {
             let (grid, source) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
             let all: Vec<_> = (0..grid.mesh().ndim()).collect();
-            let mut tile = Tile::new("A", ROOM)?;
+            let mut tile = Link::to_fetch(ROOM)?;
             for axes in [axes_of(seed, grid.mesh()), all] {
                 let group = grid.group(&axes)?;
                 let region = shared_region(seed, &sharding, &axes, source.coordinates());
-                tile.all_gather(&group, &source, &region)?;
+                tile.all_gather(&group, &source, &region, When::Now)?;
                 check(&tile, &source, &region);
             }
             unchanged(world, &source)
@@ -193,9 +193,9 @@ proptest! {
         on_ranks(sharding.mesh().size(), |world| {
             let (grid, mut target) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
             let of = |at: &[i64]| region(seed, (at[0], at.last()), sharding.shape());
-            let mut out = OutTile::new("A", ROOM)?;
+            let mut out = Link::to_send(ROOM)?;
             write(&mut out, &of(grid.coords()), world.rank());
-            out.write_back(&grid, &anywhere(grid.mesh()), &mut target, of, ReduceOp::Sum)?;
+            out.write_back(&grid, &anywhere(grid.mesh()), &mut target, of, ReduceOp::Sum, When::Now)?;
             let indices = |rank| grid.mesh().coordinates(rank).into_iter().map(|at| at as i64).collect::<Vec<_>>();
             let writes: Vec<_> = (0..grid.mesh().size()).map(|rank| (rank, of(&indices(rank)))).collect();
             check_sums(&target, &writes);
@@ -215,10 +215,10 @@ fn contributions_meet_in_the_order_of_their_writers() {
     let sharding = rows_over(&mesh, &[1]);
     on_ranks(4, |world| {
         let (grid, mut target) = (Grid::new(world, &mesh)?, DistArray::filled(world, &sharding, 0.0_f64)?);
-        let mut out = OutTile::new("A", 1)?;
+        let mut out = Link::to_send(1)?;
         out.reset(&Region::whole(&[1]), ReduceOp::Sum);
-        out.view_mut().strided(&[0], &[&[]]).data[0] = [1e16, 1.0, -1e16, 3.0][world.rank()];
-        out.write_back(&grid, &anywhere(grid.mesh()), &mut target, |_| Region::whole(&[1]), ReduceOp::Sum)?;
+        out.tile().view_mut().strided(&[0], &[&[]]).data[0] = [1e16, 1.0, -1e16, 3.0][world.rank()];
+        out.write_back(&grid, &anywhere(grid.mesh()), &mut target, |_| Region::whole(&[1]), ReduceOp::Sum, When::Now)?;
         // 1e16 + 1 is 1e16, so another order would give another sum.
         assert_eq!(target.get(&[0]), [Some(3.0), None, None, None][world.rank()]);
         Ok(())
@@ -237,10 +237,10 @@ fn what_a_tile_held_before_it_was_reset_is_of_no_account() {
     let over = ([2, 2, 2], [[2, 0, 1], [0, 1, 3], [1, 1, 0]]);
     on_ranks(1, |world| {
         let sharding = Sharding::replicated(&mesh, &[2, 3]);
-        let mut out = OutTile::<f64>::new("C", 6)?;
+        let mut out = Link::<f64>::to_send(6)?;
         for leaves in [&[once][..], &[once, once], &[part], &[none], &[none, once], &[over], &[]] {
             let (mut target, mut expected) = (DistArray::filled(world, &sharding, 5.0)?, [5.0; 6]);
-            out.buffer.fill(f64::NAN);
+            out.tile.buffer.fill(f64::NAN);
             out.reset(&Region::whole(&[2, 3]), ReduceOp::Sum);
             for &(counts, [of_a, of_b, of_c]) in leaves {
                 for i in 0..counts[0] * counts[1] * counts[2] {
@@ -249,11 +249,11 @@ fn what_a_tile_held_before_it_was_reset_is_of_no_account() {
                     expected[at(of_c)] += a[at(of_a)] * b[at(of_b)];
                 }
                 let steps = [[of_c[0] / 3, 0, 0], [of_c[0] % 3, of_c[1], 0]];
-                let target = out.view_mut().strided(&[0, 0], &[&steps[0], &steps[1]]);
+                let target = out.tile().view_mut().strided(&[0, 0], &[&steps[0], &steps[1]]);
                 let [a, b] = [(&a, of_a), (&b, of_b)].map(|(data, strides)| Strided::new(data, 0, strides.to_vec()));
                 contract(&counts, &[Role::M, Role::N, Role::K], 1.0, a, b, target);
             }
-            out.combine_local(&mut target, ReduceOp::Sum);
+            out.combine_own(&mut target, ReduceOp::Sum);
             assert_eq!(target.block(), expected, "{leaves:?}");
         }
         Ok(())
@@ -268,24 +268,36 @@ fn only_what_is_asked_for_is_sent() {
         let (grid, source) = (Grid::new(world, &mesh)?, array(world, &sharding)?);
         let group = grid.group(&[0])?;
         let received = |before: u64| (world.bytes_received() - before) as usize / size_of::<i32>();
-        let mut tile = Tile::new("A", 32)?;
+        let mut tile = Link::to_fetch(32)?;
 
         let before = world.bytes_received();
-        tile.exchange(&grid, &anywhere(grid.mesh()), &source, |at| Region::new([2 * at[0]..2 * at[0] + 2, 1..3]))?;
+        tile.exchange(
+            &grid,
+            &anywhere(grid.mesh()),
+            &source,
+            |at| Region::new([2 * at[0]..2 * at[0] + 2, 1..3]),
+            false,
+            When::Now,
+        )?;
         assert_eq!(received(before), 0, "an exchange with oneself sends nothing");
-        tile.exchange(&grid, &anywhere(grid.mesh()), &source, |at| {
-            Region::new([2 * at[0] - 2 * at[0].min(1)..2 * at[0] + 1, 0..4])
-        })?;
+        tile.exchange(
+            &grid,
+            &anywhere(grid.mesh()),
+            &source,
+            |at| Region::new([2 * at[0] - 2 * at[0].min(1)..2 * at[0] + 1, 0..4]),
+            false,
+            When::Now,
+        )?;
         assert_eq!(received(before), if world.rank() == 0 { 0 } else { 8 });
 
         let before = world.bytes_received();
-        tile.broadcast(&group, &[2], &source, &Region::new([4..6, 1..3]))?;
+        tile.broadcast(&group, &[2], &source, &Region::new([4..6, 1..3]), Source::Shards, When::Now)?;
         assert_eq!(received(before), if world.rank() == 2 { 0 } else { 4 });
-        tile.broadcast(&group, &[2], &source, &Region::empty(2))?;
+        tile.broadcast(&group, &[2], &source, &Region::empty(2), Source::Shards, When::Now)?;
         assert_eq!(received(before), if world.rank() == 2 { 0 } else { 4 });
 
         let before = world.bytes_received();
-        tile.all_gather(&group, &source, &Region::new([1..8, 0..4]))?;
+        tile.all_gather(&group, &source, &Region::new([1..8, 0..4]), When::Now)?;
         assert_eq!(received(before), 28 - if world.rank() == 0 { 4 } else { 8 });
         assert!(tile.incoming.is_empty(), "rows follow one another, so they are received in place");
         Ok(())
@@ -302,19 +314,18 @@ fn an_all_gather_of_few_parts_receives_each_element_once() {
         on_ranks(4, |world| {
             let (grid, source) = (Grid::new(world, &mesh)?, array(world, &sharding)?);
             let group = grid.group(&[0])?;
-            let tile = Tile::new("A", 64)?;
-            let mut tile = if in_pieces { tile.in_pieces() } else { tile };
+            let mut tile = Link::new(Tile::new("A", 64)?, How { in_pieces, ..How::default() });
             // With one owner, with two whose parts have equal or different sizes, and with all ranks but one.
             for panel in [2..4, 3..6, 3..5, 1..4, 1..6, 0..6] {
                 let ranges = [0..8, 0..8].into_iter().enumerate();
                 let region = Region::new(ranges.map(|(d, whole)| if d == dim { panel.clone() } else { whole }));
                 let before = world.bytes_received();
-                tile.all_gather(&group, &source, &region)?;
+                tile.all_gather(&group, &source, &region, When::Now)?;
                 check(&tile, &source, &region);
                 let own = Subarray::of(&sharding, source.coordinates(), &region).len();
                 assert_eq!((world.bytes_received() - before) as usize / size_of::<i32>(), region.len() - own);
                 let one_box = in_pieces && panel == (2..4) && world.rank() == 1;
-                assert_eq!(matches!(tile.held, Held::InPlace(..)), one_box, "{region}");
+                assert_eq!(matches!(tile.tile.held, Held::InPlace(..)), one_box, "{region}");
             }
             unchanged(world, &source)
         });
@@ -330,7 +341,7 @@ fn a_halo_looks_at_neighbours_alone() {
         Sharding::new(&mesh, &[6, 12], &[Placement::block(0, x), Placement::block(1, y)]).expect("a sharding");
     on_ranks(12, |world| {
         let (grid, source) = (Grid::new(world, &mesh)?, array(world, &sharding)?);
-        let mut tile = Tile::new("A", 20)?;
+        let mut tile = Link::to_fetch(20)?;
         let rim = |at: &[i64]| Region::new([2 * at[0] - 1..2 * at[0] + 3, 3 * at[1] - 1..3 * at[1] + 4]);
         let clip = |range: &std::ops::Range<i64>, extent: i64| range.start.max(0)..range.end.min(extent);
         let cut = |at: &[i64]| {
@@ -339,36 +350,40 @@ fn a_halo_looks_at_neighbours_alone() {
         };
         let within = Neighbours::in_box([Reach::Within { low: -1, high: 1 }; 2]);
         let around_it = Neighbours::in_box([Reach::Around { low: -1, high: 1 }; 2]);
-        tile.exchange(&grid, &within, &source, cut)?;
+        tile.exchange(&grid, &within, &source, cut, false, When::Now)?;
         check(&tile, &source, &cut(grid.coords()));
         let around = |at: &[i64]| rim(at).periodic(0, 6).periodic(1, 12);
         let before = world.bytes_received();
-        tile.exchange(&grid, &around_it, &source, around)?;
+        tile.exchange(&grid, &around_it, &source, around, false, When::Now)?;
         assert_eq!((world.bytes_received() - before) as usize / size_of::<i32>(), 20 - 6);
         periodic::check_around(&tile, &source, &around(grid.coords()));
         // The part that a rank owns itself stays unchanged.
         for (region_of, wraps) in [(&around as &dyn Fn(&[i64]) -> Region, true), (&cut, false)] {
-            tile.buffer.fill(UNREAD);
-            tile.halo(&grid, &around_it, &source, region_of)?;
+            tile.tile.buffer.fill(UNREAD);
+            tile.exchange(&grid, &around_it, &source, region_of, true, When::Now)?;
             let region = region_of(grid.coords());
-            assert_eq!(tile.buffer[..region.len()].iter().filter(|&&element| element == UNREAD).count(), 6, "{wraps}");
+            assert_eq!(
+                tile.tile.buffer[..region.len()].iter().filter(|&&element| element == UNREAD).count(),
+                6,
+                "{wraps}"
+            );
             periodic::check_around(&tile, &source, &region);
         }
         // Elements owned by ranks that differ along both axes stay unchanged, too.
         let star = Neighbours::in_star([Reach::Around { low: -1, high: 1 }; 2]);
-        tile.buffer.fill(UNREAD);
+        tile.tile.buffer.fill(UNREAD);
         let before = world.bytes_received();
-        tile.halo(&grid, &star, &source, around)?;
+        tile.exchange(&grid, &star, &source, around, true, When::Now)?;
         assert_eq!((world.bytes_received() - before) as usize / size_of::<i32>(), 20 - 6 - 4);
-        assert_eq!(tile.buffer.iter().filter(|&&element| element == UNREAD).count(), 6 + 4);
-        assert_eq!([0, 4, 15, 19].map(|corner| tile.buffer[corner]), [UNREAD; 4]);
+        assert_eq!(tile.tile.buffer.iter().filter(|&&element| element == UNREAD).count(), 6 + 4);
+        assert_eq!([0, 4, 15, 19].map(|corner| tile.tile.buffer[corner]), [UNREAD; 4]);
 
-        let mut out = OutTile::new("A", 20)?;
+        let mut out = Link::to_send(20)?;
         let mut sums = Vec::new();
         for reach in [within, anywhere(grid.mesh())] {
             let mut target = array(world, &sharding)?;
             write(&mut out, &cut(grid.coords()), world.rank());
-            out.write_back(&grid, &reach, &mut target, cut, ReduceOp::Sum)?;
+            out.write_back(&grid, &reach, &mut target, cut, ReduceOp::Sum, When::Now)?;
             sums.push(target.block().to_vec());
         }
         assert_eq!(sums[0], sums[1]);
@@ -381,7 +396,14 @@ fn an_owner_out_of_reach_is_a_bug() {
     let mesh = Mesh::new([("x", 3)]);
     let error = crate::spmd(3, |world| {
         let (grid, source) = (Grid::new(world, &mesh)?, array(world, &rows_over(&mesh, &[6, 1]))?);
-        Tile::new("A", 6)?.exchange(&grid, &Neighbours::in_box([Reach::OWN]), &source, |_| Region::whole(&[6, 1]))
+        Link::to_fetch(6)?.exchange(
+            &grid,
+            &Neighbours::in_box([Reach::OWN]),
+            &source,
+            |_| Region::whole(&[6, 1]),
+            false,
+            When::Now,
+        )
     });
     let message = error.expect_err("owners are everywhere").to_string();
     assert!(message.contains("2 of the 6 elements of [0..6, 0..1] have an owner in reach"), "{message}");
@@ -393,19 +415,17 @@ fn the_root_of_a_broadcast_copies_nothing_that_lies_together() {
     let sharding = rows_over(&mesh, &[8, 4]);
     on_ranks(2, |world| {
         let (grid, source) = (Grid::new(world, &mesh)?, array(world, &sharding)?);
-        let mut tile = Tile::new("A", 16)?;
-        tile.broadcast(&*grid.group(&[0])?, &[1], &source, &Region::new([5..8, 0..4]))?;
-        assert_eq!(matches!(tile.held, Held::InPlace(..)), world.rank() == 1);
+        let mut tile = Link::to_fetch(16)?;
+        tile.broadcast(&*grid.group(&[0])?, &[1], &source, &Region::new([5..8, 0..4]), Source::Shards, When::Now)?;
+        assert_eq!(matches!(tile.tile.held, Held::InPlace(..)), world.rank() == 1);
         Ok(())
     });
 }
 
 #[test]
 fn a_tile_that_is_too_small_is_a_bug() {
-    let mesh = Mesh::new([("x", 1)]);
-    let error = crate::spmd(1, |world| {
-        let source = array(world, &rows_over(&mesh, &[8, 4]))?;
-        Tile::new("A", 3)?.copy(&source, &Region::new([5..8, 0..4]));
+    let error = crate::spmd(1, |_| {
+        Tile::<f64>::new("A", 3)?.clear(&Region::new([5..8, 0..4]));
         Ok::<(), crate::Error>(())
     });
     let message = error.expect_err("the tile is too small").to_string();

@@ -26,18 +26,18 @@ proptest! {
     fn an_exchange_brings_all_blocks_of_a_rank(sharding in shardings(), seed in any::<u64>()) {
         on_ranks(sharding.mesh().size(), |world| {
             let (grid, source) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
-            let mut tile = Tile::new("A", ROOM)?;
+            let mut tile = Link::to_fetch(ROOM)?;
             for step in 0..3_u64 {
                 let of = |at: &[i64]| blocks(seed + step, at[0] as usize, sharding.shape());
                 let before = world.bytes_received();
-                tile.exchange(&grid, &anywhere(grid.mesh()), &source, of)?;
+                tile.exchange(&grid, &anywhere(grid.mesh()), &source, of, false, When::Now)?;
                 let region = of(grid.coords());
                 check(&tile, &source, &region);
                 let received = (world.bytes_received() - before) as usize / size_of::<i32>();
                 let own = Subarray::read(&sharding, source.coordinates(), source.coordinates(), &region);
                 assert_eq!(received, region.len() - own.len());
-                tile.buffer.fill(UNREAD);
-                tile.halo(&grid, &anywhere(grid.mesh()), &source, of)?;
+                tile.tile.buffer.fill(UNREAD);
+                tile.exchange(&grid, &anywhere(grid.mesh()), &source, of, true, When::Now)?;
                 check(&tile, &source, &region);
             }
             unchanged(world, &source)
@@ -50,9 +50,9 @@ proptest! {
         on_ranks(sharding.mesh().size(), |world| {
             let (grid, source) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
             let group = grid.group(&(0..grid.mesh().ndim()).collect::<Vec<_>>())?;
-            let mut tile = Tile::new("A", ROOM)?;
+            let mut tile = Link::to_fetch(ROOM)?;
             let region = blocks(seed, 0, sharding.shape());
-            tile.all_gather(&group, &source, &region)?;
+            tile.all_gather(&group, &source, &region, When::Now)?;
             check(&tile, &source, &region);
             unchanged(world, &source)
         });
@@ -64,9 +64,9 @@ proptest! {
         on_ranks(sharding.mesh().size(), |world| {
             let (grid, mut target) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
             let of = |at: &[i64]| blocks(seed, at[0] as usize, sharding.shape());
-            let mut out = OutTile::new("A", ROOM)?;
+            let mut out = Link::to_send(ROOM)?;
             write(&mut out, &of(grid.coords()), world.rank());
-            out.write_back(&grid, &anywhere(grid.mesh()), &mut target, of, ReduceOp::Sum)?;
+            out.write_back(&grid, &anywhere(grid.mesh()), &mut target, of, ReduceOp::Sum, When::Now)?;
             let indices = |rank| grid.mesh().coordinates(rank).into_iter().map(|at| at as i64).collect::<Vec<_>>();
             let writes: Vec<_> = (0..grid.mesh().size()).map(|rank| (rank, of(&indices(rank)))).collect();
             check_sums(&target, &writes);
@@ -82,23 +82,23 @@ proptest! {
             let (grid, source) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
             let of = |rank: usize| own(&[rank], sharding.shape(), block, ranks);
             let (me, group) = (world.rank(), grid.group(&[0])?);
-            let mut tile = Tile::new("A", ROOM)?;
-            tile.copy(&source, &of(me));
+            let mut tile = Link::to_fetch(ROOM)?;
+            tile.own(&source, &of(me), false, When::Now)?;
             check(&tile, &source, &of(me));
             for root in 0..ranks {
-                tile.broadcast(&group, &[root as i64], &source, &of(root))?;
+                tile.broadcast(&group, &[root as i64], &source, &of(root), Source::Shards, When::Now)?;
                 check(&tile, &source, &of(root));
             }
             let next = (me + 1) % ranks;
-            tile.permute(&grid, next, Some(((me + ranks - 1) % ranks, of(me))), &source, &of(next))?;
+            tile.permute(&grid, next, Some(((me + ranks - 1) % ranks, of(me))), &source, &of(next), Source::Shards, When::Now)?;
             check(&tile, &source, &of(next));
-            tile.shift(&group, 1, &source, &of((me + 2) % ranks))?;
+            tile.shift(&group, 1, &source, &of((me + 2) % ranks), When::Now)?;
             check(&tile, &source, &of((me + 2) % ranks));
             unchanged(world, &source)?;
 
-            let (mut out, mut target) = (OutTile::new("A", ROOM)?, array(world, &sharding)?);
+            let (mut out, mut target) = (Link::to_send(ROOM)?, array(world, &sharding)?);
             write(&mut out, &of(me), me);
-            out.combine_local(&mut target, ReduceOp::Sum);
+            out.combine_own(&mut target, ReduceOp::Sum);
             check_sums(&target, &(0..ranks).map(|rank| (rank, of(rank))).collect::<Vec<_>>());
             Ok(())
         });

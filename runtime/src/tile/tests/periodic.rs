@@ -15,7 +15,7 @@ fn expected_around(region: &Region) -> Vec<i32> {
     indices(region).into_iter().map(element).collect()
 }
 
-pub(super) fn check_around(tile: &Tile<i32>, source: &DistArray<i32>, region: &Region) {
+pub(super) fn check_around(tile: &Link<i32>, source: &DistArray<i32>, region: &Region) {
     assert_eq!(contents(tile.view(source), region), expected_around(region), "{region} of {}", source.sharding());
 }
 
@@ -28,18 +28,18 @@ proptest! {
     fn an_exchange_brings_what_lies_round_the_end(sharding in shardings(), seed in any::<u64>()) {
         on_ranks(sharding.mesh().size(), |world| {
             let (grid, source) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
-            let mut tile = Tile::new("A", ROOM).expect("a small tile");
+            let mut tile = Link::to_fetch(ROOM).expect("a small tile");
             for step in 0..3_u64 {
                 let of = |at: &[i64]| around(seed + step, at[0] as usize, sharding.shape());
                 let before = world.bytes_received();
-                tile.exchange(&grid, &anywhere(grid.mesh()), &source, of)?;
+                tile.exchange(&grid, &anywhere(grid.mesh()), &source, of, false, When::Now)?;
                 let region = of(grid.coords());
                 check_around(&tile, &source, &region);
                 let received = (world.bytes_received() - before) as usize / size_of::<i32>();
                 let own = Subarray::read(&sharding, source.coordinates(), source.coordinates(), &region);
                 assert_eq!(received, region.distinct() - own.len());
-                tile.buffer.fill(UNREAD);
-                tile.halo(&grid, &anywhere(grid.mesh()), &source, of)?;
+                tile.tile.buffer.fill(UNREAD);
+                tile.exchange(&grid, &anywhere(grid.mesh()), &source, of, true, When::Now)?;
                 check_around(&tile, &source, &region);
             }
             unchanged(world, &source)
@@ -52,9 +52,9 @@ proptest! {
         on_ranks(sharding.mesh().size(), |world| {
             let (grid, source) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
             let group = grid.group(&(0..grid.mesh().ndim()).collect::<Vec<_>>())?;
-            let mut tile = Tile::new("A", ROOM).expect("a small tile");
+            let mut tile = Link::to_fetch(ROOM).expect("a small tile");
             let region = around(seed, 0, sharding.shape());
-            tile.all_gather(&group, &source, &region)?;
+            tile.all_gather(&group, &source, &region, When::Now)?;
             check_around(&tile, &source, &region);
             unchanged(world, &source)
         });
@@ -65,9 +65,9 @@ proptest! {
     fn a_copy_goes_round_the_end(shape in prop::collection::vec(1_usize..9, 1..4), seed in any::<u64>()) {
         on_ranks(1, |world| {
             let source = array(world, &Sharding::replicated(&Mesh::new([("x", 1)]), &shape))?;
-            let mut tile = Tile::new("A", ROOM).expect("a small tile");
+            let mut tile = Link::to_fetch(ROOM).expect("a small tile");
             let region = around(seed, 0, &shape);
-            tile.copy(&source, &region);
+            tile.own(&source, &region, false, When::Now)?;
             check_around(&tile, &source, &region);
             unchanged(world, &source)
         });
@@ -81,14 +81,26 @@ fn ranks_at_the_ends_receive_no_more_than_others() {
     on_ranks(4, |world| {
         let (grid, source) = (Grid::new(world, &mesh)?, array(world, &sharding)?);
         let received = |before: u64| (world.bytes_received() - before) as usize / size_of::<i32>();
-        let mut tile = Tile::new("A", 80).expect("a small tile");
+        let mut tile = Link::to_fetch(80).expect("a small tile");
         let before = world.bytes_received();
-        tile.exchange(&grid, &anywhere(grid.mesh()), &source, |at| {
-            Region::new([2 * at[0] - 1..2 * at[0] + 3, 0..4]).periodic(0, 8)
-        })?;
+        tile.exchange(
+            &grid,
+            &anywhere(grid.mesh()),
+            &source,
+            |at| Region::new([2 * at[0] - 1..2 * at[0] + 3, 0..4]).periodic(0, 8),
+            false,
+            When::Now,
+        )?;
         assert_eq!(received(before), 8, "a row from each neighbour");
         let before = world.bytes_received();
-        tile.exchange(&grid, &anywhere(grid.mesh()), &source, |_| Region::new([-5..15, 0..4]).periodic(0, 8))?;
+        tile.exchange(
+            &grid,
+            &anywhere(grid.mesh()),
+            &source,
+            |_| Region::new([-5..15, 0..4]).periodic(0, 8),
+            false,
+            When::Now,
+        )?;
         assert_eq!(received(before), 24, "all rows of the others, once");
         Ok(())
     });
@@ -97,7 +109,7 @@ fn ranks_at_the_ends_receive_no_more_than_others() {
 #[test]
 fn what_lies_round_the_end_is_never_held_in_place() {
     let error = crate::spmd(1, |_| {
-        Tile::<i32>::new("A", 3).expect("a small tile").hold(&Region::new(std::iter::once(7..9)).periodic(0, 8));
+        Tile::<i32>::new("A", 3).expect("a small tile").clear(&Region::new(std::iter::once(7..9)).periodic(0, 8));
         Ok::<(), crate::Error>(())
     });
     let message = error.expect_err("it is two pieces").to_string();

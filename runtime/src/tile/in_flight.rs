@@ -1,4 +1,4 @@
-//! In-flight transfers of a tile, kept apart from it so that the rank or its progress thread can drive them while the leaf reads and
+//! The messages in flight of a link, kept apart from it so that the rank or its progress thread can drive them while the leaf reads and
 //! writes the tile.
 //!
 //! ```text
@@ -10,7 +10,7 @@
 //! It holds the messages, their memory and their communicators; the tile decides what to do with the data.
 
 use crate::comm::{CHUNK, Carrier, Communicator, Flight, Lane, Piece, Running, combine_terms};
-use crate::progress::{Advance, UnderWay, take_back};
+use crate::progress::{Advance, PollHandle, take_back};
 use crate::{DType, Error, ReduceOp, Result, World};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -20,8 +20,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Bytes that are summed up in one step, whole elements of any type.
 const CHUNK_BYTES: usize = CHUNK * size_of::<u64>();
 
-/// A transfer that has begun.
-pub(super) enum Begun {
+/// A transfer that has been posted.
+pub(super) enum Posted {
     /// The messages, unless nothing is sent or received.
     Messages(Option<Flight>),
     /// Data forwarded from rank to rank, on the lane of this number.
@@ -32,7 +32,7 @@ pub(super) enum Begun {
 
 /// The results of a transfer.
 #[derive(Default)]
-pub(super) struct Come {
+pub(super) struct Arrived {
     /// The messages, in the order posted.
     pub(super) received: Vec<Piece>,
     /// The sums of this rank's piece, if it has summed one up.
@@ -41,12 +41,12 @@ pub(super) struct Come {
 
 /// The transfers in flight, shared by the tile and the progress thread: only one of them uses it at any moment.
 #[derive(Default)]
-pub(super) struct Transfers(Arc<Mutex<Queue>>);
+pub(super) struct Flights(Arc<Mutex<Queue>>);
 
 #[derive(Default)]
 struct Queue {
     /// In the order in which they began.
-    begun: VecDeque<Begun>,
+    begun: VecDeque<Posted>,
     /// The lanes that forwarding transfers use in turn, and the next one to use.
     lanes: Vec<Lane>,
     next: usize,
@@ -54,7 +54,7 @@ struct Queue {
     error: Option<Error>,
 }
 
-impl Transfers {
+impl Flights {
     /// Returns the transfers of a tile with these lanes.
     pub(super) fn by(lanes: Vec<Lane>) -> Self {
         Self(Arc::new(Mutex::new(Queue { lanes, ..Queue::default() })))
@@ -67,16 +67,16 @@ impl Transfers {
     }
 
     /// Begins to forward data from rank to rank, on the next lane.
-    pub(super) fn passing(&self, running: Running) -> Result<Begun> {
+    pub(super) fn passing(&self, running: Running) -> Result<Posted> {
         let mut queue = self.queue();
         let lane = queue.next;
         queue.next = (lane + 1) % queue.lanes.len();
         let mut running = Box::new(running);
         running.poll(queue.lanes[lane].carrier())?;
-        Ok(Begun::Passing(running, lane))
+        Ok(Posted::Passing(running, lane))
     }
 
-    pub(super) fn begin(&self, begun: Begun) {
+    pub(super) fn begin(&self, begun: Posted) {
         self.queue().begun.push_back(begun);
     }
 
@@ -100,29 +100,29 @@ impl Transfers {
     }
 
     /// Waits for the transfer that began first.
-    pub(super) fn finish(&self, comm: &dyn Communicator) -> Result<Come> {
+    pub(super) fn finish(&self, comm: &dyn Communicator) -> Result<Arrived> {
         let mut queue = self.queue();
         let Queue { begun, lanes, error, .. } = &mut *queue;
         if let Some(error) = error {
             return Err(error.clone());
         }
         match begun.pop_front().expect("what is waited for has begun; this is a bug in polyshard") {
-            Begun::Messages(None) => Ok(Come::default()),
-            Begun::Messages(Some(mut flight)) => {
+            Posted::Messages(None) => Ok(Arrived::default()),
+            Posted::Messages(Some(mut flight)) => {
                 comm.wait(&mut [&mut flight])?;
-                Ok(Come { received: flight.into_pieces().1, sums: None })
+                Ok(Arrived { received: flight.into_pieces().1, sums: None })
             }
-            Begun::Passing(running, lane) => {
-                Ok(Come { received: vec![running.wait(lanes[lane].carrier())?], sums: None })
+            Posted::Passing(running, lane) => {
+                Ok(Arrived { received: vec![running.wait(lanes[lane].carrier())?], sums: None })
             }
-            Begun::Sums(sums) => sums.finish(lanes[0].carrier()),
+            Posted::Sums(sums) => sums.finish(lanes[0].carrier()),
         }
     }
 
     /// Returns the handle that the progress thread polls.
-    pub(super) fn handle(&self) -> UnderWay {
+    pub(super) fn handle(&self) -> PollHandle {
         let queue: Arc<Mutex<Queue>> = Arc::clone(&self.0);
-        UnderWay::new(queue)
+        PollHandle::new(queue)
     }
 }
 
@@ -132,10 +132,10 @@ impl Queue {
         let (mut is_under_way, mut is_next) = (false, true);
         for one in begun {
             is_under_way |= !match one {
-                Begun::Messages(None) => true,
-                Begun::Messages(Some(flight)) => flight.advance()?,
-                Begun::Passing(running, lane) => running.poll(lanes[*lane].carrier())?,
-                Begun::Sums(sums) => sums.advance(lanes[0].carrier(), &mut is_next)?,
+                Posted::Messages(None) => true,
+                Posted::Messages(Some(flight)) => flight.advance()?,
+                Posted::Passing(running, lane) => running.poll(lanes[*lane].carrier())?,
+                Posted::Sums(sums) => sums.advance(lanes[0].carrier(), &mut is_next)?,
             };
         }
         Ok(is_under_way)
@@ -206,13 +206,13 @@ impl Sums {
         self.flight.take().map(|flight| flight.into_pieces().1).unwrap_or_default()
     }
 
-    fn finish(mut self, lane: &dyn Carrier) -> Result<Come> {
+    fn finish(mut self, lane: &dyn Carrier) -> Result<Arrived> {
         self.wait(lane)?;
         if !self.are_taken {
             self.hand_on(lane)?;
             self.wait(lane)?;
         }
-        Ok(Come { received: self.received(), sums: Some(self.own) })
+        Ok(Arrived { received: self.received(), sums: Some(self.own) })
     }
 
     /// Adds up this member's piece, all of whose terms have arrived, in the order of the members, and sends the sums to the members that

@@ -1,0 +1,393 @@
+//! Links: one rank's side of a transfer between shards and a tile, with its buffers and what is in flight.
+//!
+//! ```text
+//! an operation, later    posts this rank's sends and receives
+//! poll                   drives them, between slices of a leaf or on the progress thread
+//! arrive, combine_next   waits for the transfer that began first: the tile holds its region, or its terms are combined
+//! ```
+//!
+//! All ranks begin in the same order. Data that a rank sees in shared memory is read when it is needed: nothing is posted for it. A region
+//! that one rank sends stays in the message, on both sides; no rank writes to it any more. An output is combined in the order in which its
+//! tiles began, each as by the operation that does not return before it is done, so that sums have the same bits; until then the tile
+//! keeps its buffer, which holds this rank's terms.
+//!
+//! Tests: `tests/it/properties.rs`.
+
+use super::fetch::Fetch;
+use super::in_flight::{Arrived, Flights, Posted, flight};
+use super::sequence::Sequence;
+use super::terms::{Fold, combine, combine_received};
+use super::{Held, Tile, Written};
+use crate::comm::{Communicator, Flight, Piece, connect};
+use crate::exchange::Exchange;
+use crate::layout::{Neighbours, Sharding};
+use crate::memory::Buffer;
+use crate::progress::PollHandle;
+use crate::subarray::{Place, Subarray};
+use crate::{DistArray, Element, Grid, Group, ReduceOp, Reduction, Region, Result, Shards, View, World};
+use bytemuck::{cast_slice, cast_slice_mut};
+use polyshard_program::Passing;
+use std::collections::VecDeque;
+use std::fmt;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Where an operation takes the region of an input from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The shards of its owners.
+    Shards,
+    /// The tiles of other ranks, which hold it already, whoever owns it.
+    Tiles,
+}
+
+/// When an operation is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    /// Before it returns.
+    Now,
+    /// When it is waited for.
+    Later,
+}
+
+/// How a link carries out its operations; the same on all ranks.
+pub(crate) struct How<T> {
+    /// Whether the regions of all ranks are the same in every transfer.
+    pub(crate) is_fixed: bool,
+    /// Whether a gather is one broadcast per owner of a part, and whether each member of a group sums up a piece and sends it on.
+    pub(crate) in_pieces: bool,
+    /// How a broadcast that begins ahead reaches the members of its group.
+    pub(crate) passing: Passing,
+    /// Whether the communication library chooses the order in which terms are combined.
+    pub(crate) any_order: bool,
+    /// Whether sums are sent as messages even if members could read each other's tiles.
+    pub(crate) by_messages: bool,
+    /// The reduction that adds up the sums of a group, if its steps are given.
+    pub(crate) reduction: Option<Reduction<T>>,
+    /// The elements of the output that are written, unless all are.
+    pub(crate) written: Option<Written>,
+}
+
+impl<T> Default for How<T> {
+    fn default() -> Self {
+        Self {
+            is_fixed: false,
+            in_pieces: false,
+            passing: Passing::Direct,
+            any_order: false,
+            by_messages: false,
+            reduction: None,
+            written: None,
+        }
+    }
+}
+
+/// One rank's side of a transfer: into a tile from one array or from arrays with the same layout, or out of a tile.
+///
+/// An output's tile starts from the value that leaves others unchanged, -0.0 for sums, and is then combined into the owners' shards, so it
+/// does not matter how often, by how many ranks or in how many steps an element is written: an element that no step writes keeps its
+/// value. Contributions are combined in ascending order of the ranks that wrote them, the same on every run.
+pub(crate) struct Link<T: Element> {
+    pub(super) tile: Tile<T>,
+    pub(super) how: How<T>,
+    /// Where messages are packed, and where they are received; the second one takes turns with the tile's buffer where tiles are shifted.
+    pub(super) outgoing: Buffer<T>,
+    pub(super) incoming: Buffer<T>,
+    /// Buffers that hold no tile.
+    spare: Vec<Buffer<T>>,
+    /// The routes of regions that were read in place.
+    pub(super) found: Sequence<Rc<Fetch>>,
+    /// The route of an empty region.
+    pub(super) nothing: Rc<Fetch>,
+    /// The route of the last exchange, and whether all ranks saw all shards then.
+    pub(super) fetched: Option<(Region, bool, Rc<Fetch>)>,
+    /// The last exchange of an output, its region, and the sharding of the array that it was combined into.
+    pub(super) returned: Option<(Sharding, Region, Rc<Exchange>)>,
+    /// The parts of regions that this rank owns, in arrays of this sharding.
+    pub(super) owns: (Option<Sharding>, Sequence<Rc<Subarray>>),
+    /// The transfers in flight, in the order in which they began, and their messages.
+    pub(super) in_flight: VecDeque<InFlight<T>>,
+    pub(super) flights: Flights,
+}
+
+/// A transfer in flight.
+pub(super) struct InFlight<T> {
+    region: Region,
+    /// This rank's own terms of an output, unless they have been combined.
+    buffer: Buffer<T>,
+    end: End,
+}
+
+/// How a transfer ends.
+pub(super) enum End {
+    /// There is nothing left to do.
+    Done,
+    /// The tile holds the message that this rank sends, or else the one that it receives.
+    Message(Option<Arc<Piece>>),
+    /// The tile holds the region that this route assembles.
+    Fetched(Rc<Fetch>),
+    /// Terms are combined.
+    Terms(Rc<Exchange>, Fold),
+    /// This member has the sums of its own piece, and receives those of the others' pieces of the tile.
+    Sums { own: Rc<Subarray>, mine: Range<usize>, others: Vec<Range<usize>> },
+}
+
+impl<T: Element> fmt::Debug for Link<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link")
+            .field("tile", &self.tile)
+            .field("in_flight", &self.in_flight.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T: Element> Link<T> {
+    /// Returns a link with this tile.
+    pub(crate) fn new(tile: Tile<T>, how: How<T>) -> Self {
+        Self {
+            tile,
+            how,
+            outgoing: Buffer::default(),
+            incoming: Buffer::default(),
+            spare: Vec::new(),
+            found: Sequence::default(),
+            nothing: Rc::default(),
+            fetched: None,
+            returned: None,
+            owns: Default::default(),
+            in_flight: VecDeque::new(),
+            flights: Flights::default(),
+        }
+    }
+
+    /// Returns the link with a second buffer that takes turns with the tile's, where tiles are shifted.
+    ///
+    /// # Errors
+    /// If it does not fit in free memory.
+    pub(crate) fn relay(mut self) -> Result<Self> {
+        self.incoming.grow(self.tile.buffer.len(), "the second buffer of a tile")?;
+        Ok(self)
+    }
+
+    /// Returns the link of an input, whose regions may be requested up to `depth` iterations before they are read. A region that a group
+    /// gets from one owner travels from the owner to each member, or from member to member, which takes communicators of its own. The links
+    /// are connected here, by an empty message over each, so all members of the group must call it.
+    ///
+    /// # Errors
+    /// If another rank failed.
+    pub(crate) fn fetched_ahead(mut self, depth: usize, group: Option<&Group>) -> Result<Self> {
+        if let Some(group) = group {
+            if !self.how.passing.is_direct() {
+                let lanes = (0..=depth).map(|_| group.comm().lane());
+                self.flights = Flights::by(lanes.collect::<Result<_>>()?);
+            }
+            connect(group.comm(), self.how.passing)?;
+        }
+        Ok(self)
+    }
+
+    /// Returns the link of an output, whose tile may be in flight while the next `depth` are written, each in a buffer of its own. A
+    /// `group` is needed if its sums are taken in pieces, which takes a communicator of its own, and connections, made by an empty message
+    /// over each link: then all members of the group must call it.
+    ///
+    /// # Errors
+    /// If there is too little memory, or another rank failed.
+    pub(crate) fn sent_ahead(mut self, name: &str, depth: usize, group: Option<&Group>) -> Result<Self> {
+        for _ in 0..depth {
+            self.spare.push(Tile::to_be_read(name, self.tile.buffer.len())?.buffer);
+        }
+        if let Some(group) = group {
+            self.flights = Flights::by(vec![group.comm().lane()?]);
+            // Each member receives all terms of its piece.
+            connect(group.comm(), Passing::Direct)?;
+        }
+        Ok(self)
+    }
+
+    /// Returns the link, connected to the ranks in reach from which it receives ahead of time, by an empty message over each link, so all
+    /// ranks of the grid must call it.
+    ///
+    /// # Errors
+    /// If another rank failed.
+    pub(crate) fn connected(self, grid: &Grid<'_>, reach: &Neighbours) -> Result<Self> {
+        grid.connect(reach)?;
+        Ok(self)
+    }
+
+    /// Sends sums as messages from now on, even if members could read each other's tiles.
+    pub(crate) fn use_messages(&mut self) {
+        self.how.by_messages = true;
+    }
+
+    /// Returns the tile.
+    pub(crate) fn tile(&mut self) -> &mut Tile<T> {
+        &mut self.tile
+    }
+
+    /// Returns the region that the tile holds, addressed by global index; `source` is the array that it was fetched from.
+    ///
+    /// # Panics
+    /// If it does not hold one box of a shard: a bug in polyshard.
+    pub(crate) fn view<'a>(&'a self, source: impl Into<Shards<'a, T>>) -> View<'a, T> {
+        self.tile.view(source.into())
+    }
+
+    /// Makes its tile that of `region`, as [`Tile::reset`]; in another buffer if the last one is in flight. Moves no data.
+    ///
+    /// # Panics
+    /// As for [`Tile::reset`].
+    pub(crate) fn reset(&mut self, region: &Region, op: ReduceOp) {
+        if self.tile.buffer.len() < region.len() {
+            self.tile.buffer = self.spare.pop().unwrap_or_default();
+        }
+        self.tile.reset(region, op);
+    }
+
+    /// Forgets the transfers that a failed run left in flight; dropping them makes every later call of this rank an error. Every run begins
+    /// with it.
+    pub(crate) fn restart(&mut self) {
+        self.flights.clear();
+        let buffers = self.in_flight.drain(..).map(|in_flight| in_flight.buffer);
+        self.spare.extend(buffers.filter(|buffer| !buffer.is_empty()));
+    }
+
+    /// Drives the transfers in flight, without waiting; returns whether some need to be polled again, which is not necessary with a
+    /// [progress thread](World::poll_meanwhile).
+    ///
+    /// # Errors
+    /// If another rank failed.
+    pub(crate) fn poll(&mut self, world: &World) -> Result<bool> {
+        self.flights.poll(world)
+    }
+
+    /// Returns the transfers in flight, for the [progress thread](World::poll_meanwhile).
+    pub(crate) fn poll_handle(&self) -> PollHandle {
+        self.flights.handle()
+    }
+
+    /// Enqueues a transfer of `region` into the tile.
+    pub(super) fn begin(&mut self, region: &Region, posted: Posted, end: End) {
+        self.flights.begin(posted);
+        self.in_flight.push_back(InFlight { region: region.clone(), buffer: Buffer::default(), end });
+    }
+
+    /// Enqueues a transfer of the output's tile, which keeps its buffer, or one that is done.
+    pub(super) fn depart(&mut self, posted: Option<(Posted, End)>) {
+        let (region, mut buffer) = (Region::empty(0), Buffer::default());
+        let end = posted.map_or(End::Done, |(posted, end)| {
+            self.flights.begin(posted);
+            buffer = std::mem::take(&mut self.tile.buffer);
+            end
+        });
+        self.in_flight.push_back(InFlight { region, buffer, end });
+    }
+
+    fn next(&mut self) -> InFlight<T> {
+        self.in_flight.pop_front().expect("a transfer ends that has not begun; this is a bug in polyshard")
+    }
+
+    /// Waits for the region that was requested first, which the tile then holds.
+    ///
+    /// # Errors
+    /// If another rank failed.
+    ///
+    /// # Panics
+    /// If nothing has begun: a bug in polyshard.
+    pub(crate) fn arrive<'a>(&mut self, world: &World, source: impl Into<Shards<'a, T>>) -> Result<()> {
+        let InFlight { region, end, .. } = self.next();
+        let received = self.flights.finish(world.comm())?.received;
+        match end {
+            End::Fetched(fetch) if fetch.is_one_message(&region) => {
+                let message = received.into_iter().next().expect("one message is received");
+                self.tile.held = Held::Message(region, Arc::new(message));
+                Ok(())
+            }
+            End::Fetched(fetch) => self.hold_fetched(source.into(), &region, &fetch, &received),
+            End::Message(message) => {
+                let message = message.or_else(|| received.into_iter().next().map(Arc::new));
+                self.tile.held = Held::Message(region, message.expect("one message is received"));
+                Ok(())
+            }
+            End::Done | End::Terms(..) | End::Sums { .. } => Ok(()),
+        }
+    }
+
+    /// Waits for the tile that began first, and combines the received terms into this rank's shard.
+    ///
+    /// # Errors
+    /// If another rank failed, or there is too little memory for a message.
+    ///
+    /// # Panics
+    /// If nothing has begun: a bug in polyshard.
+    pub(crate) fn combine_next(
+        &mut self,
+        comm: &dyn Communicator,
+        target: &mut DistArray<T>,
+        op: ReduceOp,
+    ) -> Result<()> {
+        let InFlight { mut buffer, end, .. } = self.next();
+        if matches!(end, End::Done) {
+            return Ok(());
+        }
+        let Arrived { received, sums } = self.flights.finish(comm)?;
+        let (received, written) = (received.iter().map(|message| cast_slice(message)), self.how.written.as_ref());
+        match end {
+            End::Terms(terms, fold) => combine_received(&terms, fold, received, &buffer, target, written, op),
+            End::Sums { own, mine, others } => {
+                let sums = sums.as_ref().map(|sums| (mine, cast_slice(sums)));
+                let all = others.into_iter().zip(received).chain(sums);
+                all.for_each(|(place, sums)| buffer[place].copy_from_slice(sums));
+                combine(&own, &[(&buffer, Place::Region)], target, written, op);
+            }
+            End::Done | End::Message(_) | End::Fetched(_) => {}
+        }
+        if !buffer.is_empty() {
+            self.spare.push(buffer);
+        }
+        Ok(())
+    }
+}
+
+/// A message with room for `elements` elements, to be filled.
+pub(super) fn room_for<T: Element>(elements: usize) -> Result<Piece> {
+    Piece::new(elements * size_of::<T>(), "a message of a tile")
+}
+
+/// A part of the data in `place`, as a message.
+fn message<T: Element>(part: &Subarray, place: Place, data: &[T]) -> Result<Arc<Piece>> {
+    let mut message = room_for::<T>(part.len())?;
+    part.copy(place, data, Place::Packed, cast_slice_mut(&mut message));
+    Ok(Arc::new(message))
+}
+
+/// Posts the sends of an exchange, of the data in `place`, and its receives.
+pub(super) fn post<T: Element>(
+    comm: &dyn Communicator,
+    exchange: &Exchange,
+    place: Place,
+    data: &[T],
+) -> Result<Option<Flight>> {
+    let mut sends: Vec<(usize, Arc<Piece>)> = Vec::with_capacity(exchange.sends.len());
+    for (nth, (to, part)) in exchange.sends.iter().enumerate() {
+        // A part that several ranks receive is packed once.
+        let same = nth.checked_sub(1).filter(|before| Rc::ptr_eq(&exchange.sends[*before].1, part));
+        let message = same.map_or_else(|| message(part, place, data), |before| Ok(Arc::clone(&sends[before].1)))?;
+        sends.push((*to, message));
+    }
+    let receives = exchange.receives.iter().map(|(from, part)| Ok((*from, room_for::<T>(part.len())?)));
+    flight(comm, sends, receives.collect::<Result<_>>()?)
+}
+
+#[cfg(test)]
+impl<T: Element> Link<T> {
+    /// The link of an input of a test, with room for this many elements.
+    pub(crate) fn to_fetch(elements: usize) -> Result<Self> {
+        Ok(Self::new(Tile::new("A", elements)?, How::default()))
+    }
+
+    /// The link of an output.
+    pub(crate) fn to_send(elements: usize) -> Result<Self> {
+        Ok(Self::new(Tile::to_be_read("C", elements)?, How::default()))
+    }
+}
