@@ -24,13 +24,14 @@
 //! | `link` | links, and their transfers in flight |
 //! | `fetch`, `collective`, `pairs` | tiles that are read in place and fetched |
 //! | `sums`, `stages`, `terms`, `written` | tiles that are combined into their owners' shards |
-//! | `in_flight`, `sequence` | messages that are polled, and cached routes of regions |
+//! | `route`, `sequence`, `in_flight` | cached routes of regions, and messages that are polled |
 
 mod collective;
 mod fetch;
 mod in_flight;
 mod link;
 mod pairs;
+mod route;
 mod sequence;
 mod stages;
 mod sums;

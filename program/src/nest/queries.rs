@@ -4,8 +4,7 @@ use super::{Brought, Direction, Leg, Nest, Owners, Transfer};
 use crate::expr::{Ranges, Symbol};
 use crate::ids::{ArrayId, AxisId, NestId, OperandId, TensorId, TileId};
 use crate::pattern::Pattern;
-use polyshard_layout::{Name, Sharding, Stages, SumKind};
-use std::collections::BTreeSet;
+use polyshard_layout::{Name, Sharding, SumKind};
 
 impl Nest {
     /// Returns the transfer of the output.
@@ -56,20 +55,6 @@ impl Nest {
     #[must_use]
     pub fn output_sharding(&self) -> &Sharding {
         self.shardings.last().expect("a kernel has an output; this is a bug in polyshard")
-    }
-
-    /// Returns the sets of axes along which ranks communicate as groups, with the stages of their collectives, ascending: both
-    /// back ends make their sub-communicators in this order, which is the same on all ranks.
-    #[must_use]
-    pub fn groups(&self) -> BTreeSet<(Vec<usize>, Option<Stages>)> {
-        let sent = self.transfers.iter().filter(|transfer| transfer.kept_by().is_none());
-        sent.flat_map(|transfer| &transfer.route.legs).filter_map(super::Leg::group).collect()
-    }
-
-    /// Returns whether a rank reads input elements that others own.
-    #[must_use]
-    pub fn reads_others(&self) -> bool {
-        !self.inputs().iter().all(|transfer| transfer.route.is_local() && transfer.kept_by().is_none())
     }
 
     /// The type and the order of the nest's sums.

@@ -1,8 +1,8 @@
 //! Tiles that a whole group fetches at once: broadcast and all-gather.
 
-use super::fetch::{Fetch, all_parts, is_seen_in};
 use super::in_flight::{Posted, flight};
 use super::link::{End, Link, Source, When, post, room_for};
+use super::route::{Fetch, all_parts, is_seen_in};
 use super::{Held, one_box, root};
 use crate::comm::{Broadcast, Rounds};
 use crate::exchange::{Exchange, owned};

@@ -13,8 +13,8 @@
 //!
 //! Tests: `tests/it/properties.rs`.
 
-use super::fetch::Fetch;
 use super::in_flight::{Arrived, Flights, Posted, flight};
+use super::route::Fetch;
 use super::sequence::Sequence;
 use super::terms::{Fold, combine, combine_received};
 use super::{Held, Tile, Written};

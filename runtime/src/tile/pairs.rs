@@ -1,8 +1,8 @@
 //! Tiles exchanged between pairs of ranks: permutations, exchanges of any pattern, and tiles that are shifted through a group.
 
-use super::fetch::Fetch;
 use super::in_flight::{Posted, flight};
 use super::link::{End, Link, Source, When, post, room_for};
+use super::route::Fetch;
 use super::{Held, cyclic_neighbour, one_box, room};
 use crate::comm::{Communicator, Piece};
 use crate::exchange::{Exchange, owned, total};
