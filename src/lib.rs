@@ -122,10 +122,17 @@ pub mod planner {
     }
 }
 
-/// Machines: described in TOML, named, or measured where a program runs.
+/// Machines: described in TOML, named, or, with the feature `lab`, measured where a program runs.
 pub mod machine {
+    #[cfg(feature = "lab")]
+    pub use polyshard_lab::detect;
     pub use polyshard_machine::*;
-    pub use polyshard_runtime::machine::detect;
+}
+
+/// Measurements of the machine that a program runs on.
+#[cfg(feature = "lab")]
+pub mod lab {
+    pub use polyshard_lab::*;
 }
 
 /// Functions on tiles that programs call as their leaves: see [`tensorize_with`](schedule::Schedule::tensorize_with).

@@ -14,7 +14,6 @@
 //! | `leaf`, `math`, `element`, `instances` | the computation of a rank |
 //! | `execute`, `reference` | programs executed directly, and their sequential meaning |
 //! | `memory`, `room`, `mix`, `error` | memory, numbers that look random, and errors |
-//! | `machine` | detection of machines |
 
 mod array;
 mod backend;
@@ -31,7 +30,6 @@ mod grid;
 mod groups;
 mod instances;
 pub mod leaf;
-pub mod machine;
 mod math;
 mod memory;
 mod mix;

@@ -245,6 +245,21 @@ impl World {
         Ok(Rc::clone(self.memory.get_or_init(|| memory)))
     }
 
+    /// Returns the lowest rank of this rank's node: of the ranks that share memory with it. The first call is collective.
+    ///
+    /// ```
+    /// # use polyshard::prelude::*;
+    /// assert_eq!(spmd(3, |world| Ok(world.node_root()?))?, [0; 3]); // threads share one node
+    /// # Ok::<(), polyshard::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If another rank failed.
+    pub fn node_root(&self) -> Result<usize> {
+        let memory = self.memory()?;
+        Ok((0..self.size()).find(|&rank| memory.reaches(rank)).unwrap_or(self.rank()))
+    }
+
     /// Returns the publisher of all ranks.
     pub(crate) fn publisher(&self) -> &Publisher {
         &self.publisher

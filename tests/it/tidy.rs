@@ -211,7 +211,7 @@ fn what_macros_and_programs_link_is_compiled_once() {
 }
 
 /// The crates, each with those that it may depend on, which are listed before it.
-const CRATES: [(&str, &[&str]); 17] = [
+const CRATES: [(&str, &[&str]); 18] = [
     ("layout", &[]),
     ("program", &["layout"]),
     ("machine", &["layout"]),
@@ -221,6 +221,7 @@ const CRATES: [(&str, &[&str]); 17] = [
     ("polyhedral", &["layout", "program", "dsl"]),
     ("search", &["layout", "program", "machine", "planner", "dsl", "polyhedral"]),
     ("runtime", &["layout", "program", "machine"]),
+    ("lab", &["layout", "machine", "runtime"]),
     ("codegen", &["layout", "program"]),
     ("dsl-macros", &["layout", "program", "dsl", "polyhedral", "codegen"]),
     (
@@ -234,6 +235,7 @@ const CRATES: [(&str, &[&str]); 17] = [
             "polyhedral",
             "search",
             "runtime",
+            "lab",
             "codegen",
             "dsl",
             "dsl-macros",

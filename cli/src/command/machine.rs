@@ -14,11 +14,9 @@ use crate::progress::Shown;
 use crate::say::remark;
 use clap::Subcommand;
 use polyshard::draw::{Curve, DrawError, Timing, chart};
+use polyshard::lab::{MeasureOptions, Measured, Noise, Point, Progress, Row, Survey, measure_with, survey};
 use polyshard::machine::units::counted;
 use polyshard::machine::{Machine, PRESETS};
-use polyshard::runtime::machine::{
-    MeasureOptions, Measured, Noise, Point, Progress, Row, Survey, measure_with, survey,
-};
 use polyshard::runtime::{Output, World, launched_ranks};
 use polyshard::{Result as RunResult, spmd};
 use serde::Serialize;

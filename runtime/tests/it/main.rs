@@ -1,4 +1,4 @@
-//! Communicators, detected machines, and long pieces.
+//! Communicators, and long pieces.
 
 mod comm_checked;
 mod comm_emulated;
@@ -10,6 +10,5 @@ mod comm_threads;
 #[cfg(feature = "mpi")]
 mod comm_waits;
 mod long_pieces;
-mod machine_mpi;
 #[cfg(feature = "mpi")]
 mod nodes;

@@ -1,8 +1,8 @@
 //! Machines and measurements as tables.
 
+use polyshard::lab::{Measured, Row};
 use polyshard::machine::units::{binary, counted, scaled, seconds, table};
 use polyshard::machine::{Device, Interconnect, Level, Machine, Products};
-use polyshard::runtime::machine::{Measured, Row};
 use std::collections::BTreeSet;
 
 /// Returns one line for each machine.

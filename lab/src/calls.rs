@@ -16,9 +16,9 @@
 //! ahead of the receivers, and the time of many calls would not show that of one.
 
 use super::clock::{Clock, Timed};
-use crate::comm::{Broadcast, Combining, Communicator};
-use crate::{DType, ReduceOp, Result};
 use polyshard_machine::Collective;
+use polyshard_runtime::comm::{Broadcast, Combining, Communicator};
+use polyshard_runtime::{DType, ReduceOp, Result};
 use smallvec::SmallVec;
 
 /// Bytes of an element; sizes are whole elements for each rank.

@@ -8,10 +8,10 @@
 //! Times are not checked: only that they exist, that all ranks have the same, and that they make a machine. Nodes of
 //! different sizes, and nodes whose ranks are not consecutive, are refused on all ranks.
 
+use polyshard_lab::{MeasureOptions, Topology, detect, measure};
 use polyshard_layout::counted;
 use polyshard_machine::{Algorithm, Collective, GroupedCollective, Machine, seconds};
 use polyshard_runtime::comm::exchange_words;
-use polyshard_runtime::machine::{MeasureOptions, Topology, detect, measure};
 use polyshard_runtime::{Error, Result, World, spmd};
 use polyshard_testing::laws;
 use polyshard_testing::laws::nodes::{even, nodes};

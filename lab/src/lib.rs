@@ -25,10 +25,10 @@ pub use progress::Progress;
 pub use recall::{Keep, Origin, Recalled, recall};
 pub use topology::Topology;
 
-use crate::{DType, Result, World};
 use calls::Buffers;
 use clock::{Clock, Watch};
 use polyshard_machine::Machine;
+use polyshard_runtime::{DType, Result, World};
 use progress::Steps;
 use serde::Serialize;
 use std::time::Duration;
@@ -67,7 +67,7 @@ pub struct Survey {
 /// Collective, and the same on all ranks.
 ///
 /// ```
-/// use polyshard::runtime::machine::detect;
+/// use polyshard_lab::detect;
 /// use polyshard::prelude::*;
 /// let found = spmd(3, |world| Ok(detect(world)?))?;
 /// assert_eq!(found[0].hierarchy(), [3]); // threads share one node
@@ -76,9 +76,9 @@ pub struct Survey {
 /// ```
 ///
 /// # Errors
-/// [`DetectError`](crate::DetectError) if nodes have different numbers of ranks, or the ranks of a node are not
+/// [`DetectError`](polyshard_runtime::DetectError) if nodes have different numbers of ranks, or the ranks of a node are not
 /// consecutive; if the system does not report its memory; or as for
-/// [`Communicator::barrier`](crate::comm::Communicator::barrier).
+/// [`Communicator::barrier`](polyshard_runtime::comm::Communicator::barrier).
 pub fn detect(world: &World) -> Result<Machine> {
     survey(world).map(|survey| survey.machine)
 }

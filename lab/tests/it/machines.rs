@@ -4,7 +4,6 @@ use polyshard_testing::example_path;
 use polyshard_testing::start::{Start, run};
 use std::time::Duration;
 
-#[cfg(feature = "mpi")]
 #[test]
 fn machines_are_found_on_one_to_four_processes() {
     for processes in [1, 2, 3, 4] {

@@ -4,9 +4,9 @@
 //! counted, not timed. The levels of a machine nest, so its nodes must have equal numbers of ranks, and the ranks of a
 //! node must be consecutive; other arrangements are refused, since an incomplete machine would give wrong placements.
 
-use crate::comm::exchange_words;
-use crate::{DetectError, Result, World};
 use polyshard_layout::counted;
+use polyshard_runtime::comm::exchange_words;
+use polyshard_runtime::{DetectError, Result, World};
 use serde::Serialize;
 use std::fmt;
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
@@ -28,7 +28,7 @@ impl Topology {
     /// Finds the topology. Collective over the world, and the same on all ranks.
     ///
     /// ```
-    /// # use polyshard::runtime::machine::Topology;
+    /// # use polyshard_lab::Topology;
     /// # use polyshard::runtime::{Result, spmd};
     /// let found = spmd(4, |world| Topology::find(world))?;
     /// assert_eq!((found[0].nodes, found[0].ranks_per_node), (1, 4)); // threads share one node
@@ -37,10 +37,9 @@ impl Topology {
     ///
     /// # Errors
     /// [`DetectError`] if nodes have different numbers of ranks, or the ranks of a node are not consecutive; if the
-    /// memory cannot be found; or as for [`Communicator::barrier`](crate::comm::Communicator::barrier).
+    /// memory cannot be found; or as for [`Communicator::barrier`](polyshard_runtime::comm::Communicator::barrier).
     pub fn find(world: &World) -> Result<Self> {
-        let memory = world.memory()?;
-        let node = (0..world.size()).find(|&rank| memory.reaches(rank)).unwrap_or(world.rank());
+        let node = world.node_root()?;
         // On systems that do not report it, the error is raised after the exchange, so that all ranks fail in the same way.
         let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
         let told =
@@ -123,7 +122,7 @@ fn installed_memory() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Error;
+    use polyshard_runtime::Error;
     use proptest::prelude::*;
 
     #[track_caller]

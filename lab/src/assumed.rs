@@ -3,9 +3,9 @@
 //! Good enough to distinguish microseconds from seconds, and to choose when a measurement would take longer than the computation.
 
 use super::{Topology, probe};
-use crate::leaf::Vectors;
-use crate::{Backend, DType, Result, World};
 use polyshard_machine::{Device, Interconnect, Level, Machine};
+use polyshard_runtime::leaf::Vectors;
+use polyshard_runtime::{Backend, DType, Result, World};
 use std::collections::BTreeMap;
 
 /// Operations per second of one core in products of matrices and in nests, in the order of [`DType::NATIVE`].

@@ -6,8 +6,8 @@
 //! barriers around the calls do not dominate the time of short ones. All ranks make the same calls, since collectives
 //! must match, and all get the same seconds.
 
-use crate::Result;
-use crate::comm::{Communicator, exchange_words};
+use polyshard_runtime::Result;
+use polyshard_runtime::comm::{Communicator, exchange_words};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
@@ -181,7 +181,7 @@ fn settled(rounds: &[f64]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spmd;
+    use polyshard_runtime::spmd;
     use std::thread::sleep;
 
     #[test]
@@ -257,7 +257,7 @@ mod tests {
             clock.time(sleeping)?;
             let before = watch.waiting();
             clock.compute(sleeping)?;
-            Ok::<_, crate::Error>([before, watch.waiting()])
+            Ok::<_, polyshard_runtime::Error>([before, watch.waiting()])
         });
         let told = told.unwrap();
         assert_eq!(told[0], told[1]);
@@ -279,7 +279,7 @@ mod tests {
             };
             let first = clock.time(&mut call)?;
             let second = clock.time(&mut call)?;
-            Ok::<_, crate::Error>((calls.get(), first.seconds.is_finite(), second == Timed::NEVER))
+            Ok::<_, polyshard_runtime::Error>((calls.get(), first.seconds.is_finite(), second == Timed::NEVER))
         });
         assert_eq!(told.unwrap(), [(2, true, true); 3], "the first call, and one round of one");
     }

@@ -5,8 +5,8 @@
 
 use super::noise::Noise;
 use super::topology::Topology;
-use crate::Result;
 use polyshard_machine::{Collective, Machine};
+use polyshard_runtime::Result;
 use serde::{Serialize, Serializer};
 use std::fmt;
 
@@ -127,7 +127,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::clock::Watch;
+    use crate::clock::Watch;
 
     #[test]
     fn errors_are_medians_by_call_and_group() {

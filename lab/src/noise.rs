@@ -49,7 +49,7 @@ impl Noise {
     ///
     /// ```
     /// use polyshard::prelude::*;
-    /// use polyshard::runtime::machine::Noise;
+    /// use polyshard_lab::Noise;
     /// let machine = Machine::preset("v100")?;
     /// let idle = Noise { spread: 0.03, waiting: 0.01, cores: 8, ranks_per_node: 4 };
     /// assert!(idle.warnings(&machine).is_empty());

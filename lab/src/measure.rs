@@ -12,13 +12,13 @@ use super::noise::Noise;
 use super::probe::{self, refused};
 use super::progress::{Progress, Steps};
 use super::topology::Topology;
-use crate::comm::Communicator;
-use crate::{DType, DetectError, Result, World};
 use polyshard_machine::units::{binary, counted};
 use polyshard_machine::{
     Algorithm, Collective, GroupedCollective, Machine, MachineError, Measurement, fit_link, fit_profiles,
     leave_one_out, seconds,
 };
+use polyshard_runtime::comm::Communicator;
+use polyshard_runtime::{DType, DetectError, Result, World};
 use std::time::Duration;
 
 /// Maximum number of rounds that are added while the two fastest of a link or device differ. Collectives, which are
@@ -73,7 +73,7 @@ impl Default for MeasureOptions {
 /// library takes as much again.
 ///
 /// ```
-/// use polyshard::runtime::machine::{MeasureOptions, measure};
+/// use polyshard_lab::{MeasureOptions, measure};
 /// use polyshard::prelude::*;
 /// let quick = MeasureOptions { sizes: vec![1 << 10, 1 << 12], rows: 16, copy: 1 << 16, ..MeasureOptions::default() };
 /// let found = spmd(2, |world| Ok(measure(world, &quick)?))?;
@@ -211,7 +211,7 @@ fn checked_sizes(topology: &Topology, options: &MeasureOptions) -> Result<Vec<us
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spmd;
+    use polyshard_runtime::spmd;
 
     #[track_caller]
     fn refused(ranks: usize, sizes: &[usize], expected: &str) {

@@ -1,9 +1,9 @@
 //! Figures computed from times of links and devices, and the list of timings.
 
 use super::*;
-use crate::machine::clock::Watch;
-use crate::machine::progress::Progress;
-use crate::spmd;
+use crate::clock::Watch;
+use crate::progress::Progress;
+use polyshard_runtime::spmd;
 use std::time::Duration;
 
 /// A link of 1 us and `bandwidth` bytes per second, between ranks of one node or between nodes.

@@ -1,9 +1,9 @@
 //! Machines measured before: a file for each host, processor, vectors in use, kind of ranks, and number of ranks.
 
 use super::{Survey, Topology, assumed, survey_of};
-use crate::leaf::Vectors;
-use crate::{Backend, Output, Result, World};
 use polyshard_machine::Machine;
+use polyshard_runtime::leaf::Vectors;
+use polyshard_runtime::{Backend, Output, Result, World};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -51,11 +51,11 @@ pub enum Origin {
 /// figures of the first.
 ///
 /// A file belongs to a host and its processor (those of rank 0), the cores that ranks may run on, the vectors that they
-/// [use](crate::leaf::Vectors::in_use), threads or processes, nodes, and ranks on each. After changing a network, delete the file or
+/// [use](polyshard_runtime::leaf::Vectors::in_use), threads or processes, nodes, and ranks on each. After changing a network, delete the file or
 /// measure anew. Collective, and the same on all ranks.
 ///
 /// ```
-/// use polyshard::runtime::machine::{Keep, Origin, recall};
+/// use polyshard_lab::{Keep, Origin, recall};
 /// use polyshard::prelude::*;
 /// let folders = [tempfile::tempdir().expect("a folder").keep()];
 /// let keep = Keep { folders: &folders, file: None };
@@ -241,7 +241,7 @@ fn make_folder(file: &Path) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spmd;
+    use polyshard_runtime::spmd;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// The result on one rank, and how often `pays` and `begin` were called.
@@ -321,7 +321,9 @@ mod tests {
     fn a_machine_is_another_one_with_other_vectors() {
         let names = spmd(1, |world| {
             let topology = Topology::find(world)?;
-            Ok::<_, crate::Error>([Vectors::Avx2, Vectors::Avx512].map(|vectors| name(world, &topology, vectors)))
+            Ok::<_, polyshard_runtime::Error>(
+                [Vectors::Avx2, Vectors::Avx512].map(|vectors| name(world, &topology, vectors)),
+            )
         });
         let [without, with] = names.expect("a world").remove(0);
         assert_eq!(without, with.replace("AVX-512", "AVX2"));

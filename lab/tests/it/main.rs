@@ -1,0 +1,4 @@
+//! Machines that are measured.
+
+mod machines;
+mod nodes;
