@@ -125,10 +125,7 @@ pub(crate) fn carry_out<T: Element, C: FindRank>(leg: &Leg<C>, at: &At<'_>, ends
         (
             Leg::Permute { owner, served },
             Ends::Input(Input { grid, link, source, from, when, here, region_of, .. }),
-        ) => {
-            let (owner, served) = permutation(grid, owner, served, region_of);
-            link.permute(grid, owner, served, source, &here, from, when)
-        }
+        ) => link.permute(grid, permutation(grid, owner, served, region_of), source, &here, from, when),
         (Leg::Permute { owner, served }, Ends::Output(Output { grid, link, target, op, when, region_of })) => {
             // The roles are those of an input, reversed: the owner of a rank's tile receives it.
             let (to, from) = permutation(grid, owner, served, region_of);

@@ -35,8 +35,7 @@ impl<T: Element> Link<T> {
     pub(crate) fn permute<'a>(
         &mut self,
         grid: &Grid<'_>,
-        from: usize,
-        to: Option<(usize, Region)>,
+        (from, to): (usize, Option<(usize, Region)>),
         source: impl Into<Shards<'a, T>>,
         region: &Region,
         of: Source,

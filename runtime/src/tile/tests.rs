@@ -154,7 +154,7 @@ proptest! {
             let reader = from.iter().position(|&rank| rank == me).expect("a permutation");
             let mut tile = Link::to_fetch(ROOM)?;
             for _ in 0..2 {
-                tile.permute(&grid, from[me], Some((reader, of(me))), &source, &of(from[me]), Source::Shards, When::Now)?;
+                tile.permute(&grid, (from[me], Some((reader, of(me)))), &source, &of(from[me]), Source::Shards, When::Now)?;
                 check(&tile, &source, &of(from[me]));
             }
             unchanged(world, &source)?;

@@ -90,7 +90,7 @@ proptest! {
                 check(&tile, &source, &of(root));
             }
             let next = (me + 1) % ranks;
-            tile.permute(&grid, next, Some(((me + ranks - 1) % ranks, of(me))), &source, &of(next), Source::Shards, When::Now)?;
+            tile.permute(&grid, (next, Some(((me + ranks - 1) % ranks, of(me)))), &source, &of(next), Source::Shards, When::Now)?;
             check(&tile, &source, &of(next));
             tile.shift(&group, 1, &source, &of((me + 2) % ranks), When::Now)?;
             check(&tile, &source, &of((me + 2) % ranks));
