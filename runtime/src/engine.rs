@@ -97,6 +97,10 @@ impl<'w, T: Element> Engine<'w, T> {
     /// # Errors
     /// If the number of ranks of a mesh is not the world's, there is too little memory, or another rank failed.
     pub fn new(world: &'w World, kernels: impl IntoIterator<Item = Kernel<'w>>) -> Result<Self> {
+        T::engine(world, kernels.into_iter().collect())
+    }
+
+    pub(crate) fn made(world: &'w World, kernels: Vec<Kernel<'w>>) -> Result<Self> {
         let transport = world.transport();
         let mut engine = Self { world, transport, kernels: Vec::new(), inputs: Vec::new(), known: Vec::new() };
         kernels.into_iter().try_for_each(|kernel| engine.add(kernel))?;
@@ -148,7 +152,7 @@ impl<'w, T: Element> Engine<'w, T> {
         inputs: &[&'r DistArray<T>],
         output: &'r mut DistArray<T>,
     ) -> Result<Run<'r, 'w, T>> {
-        self.run_at(kernel, inputs, output, Location::caller())
+        T::run_kernel(self, kernel, inputs, output, Location::caller())
     }
 
     /// As [`run`](Self::run), for the call at a line.

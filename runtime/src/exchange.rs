@@ -4,7 +4,7 @@
 //! [piece](Subarray), so that no message carries indices; each rank works out its own part of an exchange. Nothing here communicates.
 
 use crate::comm::Piece;
-use crate::layout::{Mesh, Neighbours, Stencil};
+use crate::layout::{Mesh, Neighbours, Sharding, Stencil};
 use crate::subarray::{Place, Subarray};
 use crate::{DistArray, Element, Grid, Group, Region, Result, Shards};
 use bytemuck::cast_slice;
@@ -222,6 +222,28 @@ pub(crate) fn owned<T>(array: &DistArray<T>, owner: &[usize], region: &Region) -
         array.sharding()
     );
     own
+}
+
+/// The part of `region` that each member of a group owns, as `part` returns it for the member's coordinates; together they are all of its
+/// elements.
+///
+/// # Panics
+/// If they are not: a bug in polyshard.
+pub(crate) fn parts_of(
+    group: &Group,
+    sharding: &Sharding,
+    region: &Region,
+    part: impl Fn(&[usize]) -> Subarray,
+) -> Vec<Subarray> {
+    let parts: Vec<_> = (0..group.size()).map(|member| part(&group.coordinates(member))).collect();
+    let total: usize = parts.iter().map(Subarray::len).sum();
+    assert!(
+        total == region.distinct(),
+        "the members of a group own {total} of the {} elements of {region} of an array sharded {sharding}; this is a bug in \
+         polyshard",
+        region.distinct(),
+    );
+    parts
 }
 
 /// Returns the number of elements of all pieces.

@@ -10,6 +10,7 @@
 //!     -> Prepared::<f32>::walk, and all that it calls
 //! ```
 
+use crate::engine::{self, Engine, Run};
 use crate::execute::Prepared;
 use crate::layout::{Name, Sharding};
 use crate::leaf::{Products, Role};
@@ -18,7 +19,7 @@ use crate::{
     CompleteNpy, DistArray, Element, Redistribution, ReduceOp, Reduction, Result, Strided, StridedMut, Transport, World,
 };
 use ndarray::{ArrayD, ArrayViewD};
-use polyshard_program::{Kernel, Program};
+use polyshard_program::{Kernel, Program, TileId};
 use std::panic::Location;
 use std::path::Path;
 
@@ -30,22 +31,22 @@ macro_rules! instances {
     };
     (@declare { $(
         $(#[$attribute:meta])*
-        fn $name:ident $(<$life:lifetime>)? ($($argument:ident: $of:ty),* $(,)?) $(-> $result:ty)? = $generic:expr;
+        fn $name:ident $(<$($life:lifetime),*>)? ($($argument:ident: $of:ty),* $(,)?) $(-> $result:ty)? = $generic:expr;
     )* }) => {
         /// The functions of one element type; called only by thin generic ones.
         pub trait Instances: Sized {
-            $( $(#[$attribute])* fn $name $(<$life>)? ($($argument: $of),*) $(-> $result)? where Self: Element; )*
+            $( $(#[$attribute])* fn $name $(<$($life),*>)? ($($argument: $of),*) $(-> $result)? where Self: Element; )*
         }
     };
     (@implement $type:ident { $(
         $(#[$attribute:meta])*
-        fn $name:ident $(<$life:lifetime>)? ($($argument:ident: $of:ty),* $(,)?) $(-> $result:ty)? = $generic:expr;
+        fn $name:ident $(<$($life:lifetime),*>)? ($($argument:ident: $of:ty),* $(,)?) $(-> $result:ty)? = $generic:expr;
     )* }) => {
         impl Instances for $type {
             $(
                 $(#[$attribute])*
                 #[inline(never)]
-                fn $name $(<$life>)? ($($argument: $of),*) $(-> $result)? {
+                fn $name $(<$($life),*>)? ($($argument: $of),*) $(-> $result)? {
                     $generic($($argument),*)
                 }
             )*
@@ -65,6 +66,19 @@ instances!([f32 f64 i32 i64] {
         scalars: &[(&str, Self)],
         at: &'static Location<'static>,
     ) -> Result<Vec<(Name, DistArray<Self>)>> = Prepared::walk;
+    fn engine<'w>(world: &'w World, kernels: Vec<engine::Kernel<'w>>) -> Result<Engine<'w, Self>> = Engine::made;
+    fn run_kernel<'r, 'w>(
+        engine: &'r mut Engine<'w, Self>,
+        kernel: usize,
+        inputs: &[&'r DistArray<Self>],
+        output: &'r mut DistArray<Self>,
+        at: &'static Location<'static>,
+    ) -> Result<Run<'r, 'w, Self>> = Engine::run_at;
+    fn fill(run: &mut Run<'_, '_, Self>, tile: TileId, counters: &[i64]) -> Result<()> = Run::filled;
+    fn begin(run: &mut Run<'_, '_, Self>, tile: TileId, counters: &[i64]) -> Result<()> = Run::begun;
+    fn end(run: &mut Run<'_, '_, Self>, tile: TileId) -> Result<()> = Run::ended;
+    fn poll(run: &mut Run<'_, '_, Self>) -> Result<bool> = Run::polled;
+    fn finish(run: Run<'_, '_, Self>) -> Result<()> = Run::finished;
     fn reference(
         kernel: &Kernel,
         inputs: &[&ArrayD<Self>],

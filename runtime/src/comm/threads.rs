@@ -127,12 +127,7 @@ impl ThreadComm {
     /// Combines the ranks' contributions, from byte `start` of each, into `into`, in rank order.
     fn combine(contributions: &Contributions, start: usize, into: &mut [u8], dtype: DType, op: ReduceOp) {
         let range = start..start + into.len();
-        let mut parts = contributions.data.iter().map(|data| &data[range.clone()]);
-        let first = parts.next().expect("a group has a rank: this is a bug in polyshard");
-        into.copy_from_slice(first);
-        for part in parts {
-            combine::combine(dtype, op, into, part);
-        }
+        combine::combine_terms(dtype, op, into, contributions.data.iter().map(|data| &data[range.clone()]));
     }
 }
 

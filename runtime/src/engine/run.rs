@@ -52,6 +52,10 @@ impl<'r, T: Element> Run<'r, '_, T> {
     /// # Panics
     /// If the region does not fit the tile.
     pub fn fill(&mut self, tile: TileId, counters: &[i64]) -> Result<()> {
+        T::fill(self, tile, counters)
+    }
+
+    pub(crate) fn filled(&mut self, tile: TileId, counters: &[i64]) -> Result<()> {
         let transfer = &self.kernel.transfers[tile.0];
         let region = (transfer.region)(self.grid.coords(), counters);
         let op = ReduceOp::of(self.kernel.assign);
@@ -74,6 +78,10 @@ impl<'r, T: Element> Run<'r, '_, T> {
     /// # Panics
     /// If ranks do not own what the legs say, or a region does not fit its tile.
     pub fn begin(&mut self, tile: TileId, counters: &[i64]) -> Result<()> {
+        T::begin(self, tile, counters)
+    }
+
+    pub(crate) fn begun(&mut self, tile: TileId, counters: &[i64]) -> Result<()> {
         let transfer = &self.kernel.transfers[tile.0];
         let (route, is_input) = (&transfer.route, transfer.is_input());
         let iteration = |shift: polyshard_program::Shift| counters[shift.counter.0];
@@ -111,6 +119,10 @@ impl<'r, T: Element> Run<'r, '_, T> {
     /// # Panics
     /// If none has begun.
     pub fn end(&mut self, tile: TileId) -> Result<()> {
+        T::end(self, tile)
+    }
+
+    pub(crate) fn ended(&mut self, tile: TileId) -> Result<()> {
         let transfer = &self.kernel.transfers[tile.0];
         if !transfer.is_in_flight() {
             return Ok(());
@@ -196,6 +208,10 @@ impl<'r, T: Element> Run<'r, '_, T> {
     /// # Errors
     /// If another rank failed.
     pub fn finish(self) -> Result<()> {
+        T::finish(self)
+    }
+
+    pub(crate) fn finished(self) -> Result<()> {
         self.grid.world().comm().note(Some(self.work));
         self.inputs.release()
     }
@@ -206,6 +222,10 @@ impl<'r, T: Element> Run<'r, '_, T> {
     /// # Errors
     /// If another rank failed.
     pub fn poll(&mut self) -> Result<bool> {
+        T::poll(self)
+    }
+
+    pub(crate) fn polled(&mut self) -> Result<bool> {
         let world = self.grid.world();
         let mut links = self.links[self.number].iter_mut().flatten().chain(&mut *self.out);
         links.try_fold(false, |is_in_flight, link| Ok(link.poll(world)? | is_in_flight))

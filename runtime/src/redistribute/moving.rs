@@ -8,7 +8,7 @@
 
 use super::group_exchange::GroupExchange;
 use super::shared::{self, Outcome, Tile};
-use crate::comm::{Combining, SharedMemory, exchange_words};
+use crate::comm::{Combining, SharedMemory, combine, exchange_words};
 use crate::exchange::WithRank;
 use crate::groups::Groups;
 use crate::layout::Sharding;
@@ -318,8 +318,7 @@ impl<'r, T: Element> Moving<'r, T> {
         let mut term = self.target.clone();
         for (number, layer) in (1..).zip(others) {
             self.moved.exchange(layer, transport, held(number), &mut term)?;
-            let sums = self.target.block_mut().iter_mut().zip(term.block());
-            sums.for_each(|(sum, &term)| *sum = sum.add(term));
+            combine(T::DTYPE, ReduceOp::Sum, cast_slice_mut(self.target.block_mut()), cast_slice(term.block()));
         }
         Ok(())
     }

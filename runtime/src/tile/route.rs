@@ -1,7 +1,7 @@
 //! Routes of regions to tiles: from the memory of ranks that this one sees, or in messages from others.
 
 use super::{Held, InPlace};
-use crate::exchange::{Exchange, WithRank, owned};
+use crate::exchange::{Exchange, WithRank, owned, parts_of};
 use crate::subarray::{Place, Subarray};
 use crate::view::Ranges;
 use crate::{Element, Group, Region, Shards};
@@ -92,7 +92,7 @@ impl Fetch {
     pub(super) fn in_group<T: Element>(source: Shards<'_, T>, group: &Group, region: &Region) -> Self {
         let own = Subarray::read(source.sharding(), source.coordinates(), &group.coordinates(0), region).len();
         let parts = || {
-            let parts = parts_of(source, group, region).into_iter().enumerate();
+            let parts = all_parts(source, group, region).into_iter().enumerate();
             parts.map(|(member, part)| (group.world_rank(member), part)).collect()
         };
         Self { own, ..Self::nearest(source, region, parts) }
@@ -155,23 +155,9 @@ fn interior<T: Element>(source: Shards<'_, T>, region: &Region) -> Option<Ranges
 }
 
 /// The part of a region that each member of a group owns, if all of them read it.
-fn parts_of<T: Element>(source: Shards<'_, T>, group: &Group, region: &Region) -> Vec<Subarray> {
-    let part =
-        |member: usize| Subarray::read(source.sharding(), &group.coordinates(member), &group.coordinates(0), region);
-    (0..group.size()).map(part).collect()
-}
-
-/// As [`parts_of`], for parts that cover the region.
 pub(super) fn all_parts<T: Element>(source: Shards<'_, T>, group: &Group, region: &Region) -> Vec<Subarray> {
-    let parts = parts_of(source, group, region);
-    let total: usize = parts.iter().map(Subarray::len).sum();
-    assert!(
-        total == region.distinct(),
-        "the members of a group own {total} of the {} elements of {region} of an array sharded {}; this is a bug in polyshard",
-        region.distinct(),
-        source.sharding()
-    );
-    parts
+    let reader = group.coordinates(0);
+    parts_of(group, source.sharding(), region, |member| Subarray::read(source.sharding(), member, &reader, region))
 }
 
 /// Whether this rank and the other members of the group see each other's shards.

@@ -14,7 +14,7 @@
 //! sums are scattered to their owners.
 
 use super::link::Link;
-use super::sums::parts_of;
+use super::sums::parts_of_target;
 use super::terms::{combine, pieces};
 use crate::comm::{Combining, received_in_sum};
 use crate::memory::split_mut;
@@ -101,7 +101,7 @@ impl<T: Element> Link<T> {
     /// Adds up the tiles of all members, each of which combines its part into its shard, along one stage after the other, the last one
     /// first; along the group itself if it has no stages. Parts that follow each other in the tile are sent from it, else they are packed.
     pub(super) fn scatter_in_stages(&mut self, group: &Group, target: &mut DistArray<T>, op: ReduceOp) -> Result<()> {
-        let (parts, combining) = (parts_of(group, target, self.tile.region()), self.combining_in_stages(op));
+        let (parts, combining) = (parts_of_target(group, target, self.tile.region()), self.combining_in_stages(op));
         let (stages, members) = (group.stages(), group.gathered());
         let mut held = self.tile.sums().len();
         let scattered = || members.iter().map(|&member| &parts[member]);

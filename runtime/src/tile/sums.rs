@@ -12,7 +12,7 @@ use super::sequence::Sequence;
 use super::terms::{Fold, combine, combine_pieces, combine_received, owned_by_this, pieces};
 use super::{Held, Tile, cyclic_neighbour, one_box, room, root};
 use crate::comm::{Combining, Communicator, Order, Piece, received_in_sum};
-use crate::exchange::{Exchange, owned, total};
+use crate::exchange::{Exchange, owned, parts_of, total};
 use crate::layout::Neighbours;
 use crate::memory::{Buffer, split_mut};
 use crate::shared_tiles::share_tiles;
@@ -181,8 +181,9 @@ impl<T: Element> Link<T> {
         if when == When::Now && (group.is_in_stages() || self.how.any_order) {
             return self.scatter_in_stages(group, target, op);
         }
-        let own = self.own_part(target, |target, region| parts_of(group, target, region).swap_remove(group.rank()));
-        self.sum_parts(group, own, |target, region| parts_of(group, target, region), target, op, when)
+        let own =
+            self.own_part(target, |target, region| parts_of_target(group, target, region).swap_remove(group.rank()));
+        self.sum_parts(group, own, |target, region| parts_of_target(group, target, region), target, op, when)
     }
 
     /// Adds up all members' terms of this member's part, `own`, and combines the sums into the shard in one pass over it: members read each
@@ -422,15 +423,6 @@ fn wholes_of<T: Element>(group: &Group, root: Option<usize>, target: &DistArray<
 }
 
 /// The part of the region that each member owns; together they are all of it.
-pub(super) fn parts_of<T: Element>(group: &Group, target: &DistArray<T>, region: &Region) -> Vec<Subarray> {
-    let part = |member| Subarray::of(target.sharding(), &group.coordinates(member), region);
-    let parts: Vec<_> = (0..group.size()).map(part).collect();
-    let total: usize = parts.iter().map(Subarray::len).sum();
-    assert!(
-        total == region.len(),
-        "the members of a group own {total} of the {} elements of {region} of an array sharded {}; this is a bug in polyshard",
-        region.len(),
-        target.sharding()
-    );
-    parts
+pub(super) fn parts_of_target<T: Element>(group: &Group, target: &DistArray<T>, region: &Region) -> Vec<Subarray> {
+    parts_of(group, target.sharding(), region, |member| Subarray::of(target.sharding(), member, region))
 }
