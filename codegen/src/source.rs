@@ -67,8 +67,8 @@ impl Default for SourceOptions {
 /// `run(world, &a, &b, .., scalars..)` takes the inputs in the program's order and returns the output, or a tuple of
 /// several; `run_into(world, &a, &b, .., &mut c, scalars..)` accumulates into the given output. `Prepared::new(world)`
 /// allocates once everything that runs need, and has both functions as methods, which can be called any number of
-/// times. In a program of several statements, each kernel is a separate module, and names of arrays end with their
-/// numbers.
+/// times. In a program of several statements, each kernel is a method of `Prepared`, and names of arrays end with their
+/// numbers. The runtime's engine carries out the transfers, which are a table at the end of the module.
 ///
 /// ```
 /// use polyshard::prelude::*;
