@@ -104,6 +104,8 @@ pub(crate) struct Link<T: Element> {
     pub(super) fetched: Option<(Region, bool, Rc<Fetch>)>,
     /// The last exchange of an output, its region, and the sharding of the array that it was combined into.
     pub(super) returned: Option<(Sharding, Region, Rc<Exchange>)>,
+    /// The part that this rank owns if only others get the sums.
+    pub(super) no_part: Rc<Subarray>,
     /// The parts of regions that this rank owns, in arrays of this sharding.
     pub(super) owns: (Option<Sharding>, Sequence<Rc<Subarray>>),
     /// The transfers in flight, in the order in which they began, and their messages.
@@ -155,6 +157,7 @@ impl<T: Element> Link<T> {
             nothing: Rc::default(),
             fetched: None,
             returned: None,
+            no_part: Rc::default(),
             owns: Default::default(),
             in_flight: VecDeque::new(),
             flights: Flights::default(),

@@ -83,7 +83,7 @@ impl<T: Element> Link<T> {
         let is_wanted = root.is_none_or(|root| root == group.rank());
         let is_by_steps = self.how.reduction.is_some() && root.is_none() || group.is_in_stages();
         if when == When::Later || !is_by_steps && !self.how.any_order {
-            let own = if is_wanted { self.own_part(target, owned_by_this) } else { Rc::default() };
+            let own = if is_wanted { self.own_part(target, owned_by_this) } else { Rc::clone(&self.no_part) };
             if !self.how.in_pieces || self.how.any_order {
                 let wholes = |target: &_, region: &_| wholes_of(group, root, target, region);
                 return self.sum_parts(group, own, wholes, target, op, when);
