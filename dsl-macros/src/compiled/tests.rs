@@ -60,6 +60,8 @@ fn a_scheduled_kernel_is_a_module() {
                     b: &DistArray<f32>,
                     c: &mut DistArray<f32>,
                 ) -> Result<()> {}
+                /// The arrays and transfers of `C[m, n] += A[m, k] * B[k, n]`.
+                fn kernel() -> Kernel<'static> {}
             }
         "#]],
     );
@@ -114,6 +116,8 @@ fn scalars_are_parameters() {
                     alpha: i32,
                     beta: i32,
                 ) -> Result<()> {}
+                /// The arrays and transfers of `C[i] = alpha * A[i] + beta * B[i] / alpha`.
+                fn kernel() -> Kernel<'static> {}
             }
         "#]],
     );
