@@ -8,9 +8,7 @@ use crate::comm::Work;
 use crate::groups::Groups;
 use crate::leaf::{LeafBox, LeafBoxes, Ramp, Slices};
 use crate::tile::{Link, Source, Tile, When};
-use crate::{
-    DistArray, Element, Grid, Polled, ReduceOp, Region, Result, SharedInputs, Strided, StridedMut, View, ViewMut,
-};
+use crate::{DistArray, Element, Grid, Polled, ReduceOp, Region, Result, SharedInputs, Strided, StridedMut, View};
 use polyshard_program::{LeafPart, Leg, TileId};
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -288,16 +286,21 @@ impl<'r, T: Element> Run<'r, '_, T> {
             let [read, write] = steps;
             write.clear(&(of.region)(grid.coords(), counters));
             before = (step > 0).then(|| read.own_view());
-            into = (step < last).then(|| write.view_mut().overwritten());
+            into = (step < last).then_some(write);
         }
         let write = match (into, out) {
-            (Some(into), _) => into,
-            (None, Some(out)) => out.tile().view_mut(),
-            (None, None) if kernel.overwrites => output.view_mut().overwritten(),
-            (None, None) => output.view_mut(),
+            (Some(into), _) => Target::Tile(into, true),
+            (None, Some(out)) => Target::Tile(out.tile(), false),
+            (None, None) => Target::Shard(output, kernel.overwrites),
         };
         leaf(&Leaf { part, number: *number, kernel, links, inputs, before, write: Cell::new(Some(write)) });
     }
+}
+
+/// What a leaf writes, and whether it gives each element that it accesses one value.
+enum Target<'o, T: Element> {
+    Tile(&'o mut Tile<T>, bool),
+    Shard(&'o mut DistArray<T>, bool),
 }
 
 /// Iterations of a leaf to compute, with the data that they read and write.
@@ -312,7 +315,7 @@ pub struct Leaf<'o, 'r, T: Element> {
     inputs: &'o SharedInputs<'r, T>,
     /// What the previous time step wrote.
     before: Option<View<'o, T>>,
-    write: Cell<Option<ViewMut<'o, T>>>,
+    write: Cell<Option<Target<'o, T>>>,
 }
 
 impl<'o, T: Element> Leaf<'o, '_, T> {
@@ -329,8 +332,10 @@ impl<'o, T: Element> Leaf<'o, '_, T> {
     /// If there is no such transfer of an input, or `base` or `steps` do not fit its dimensions.
     #[track_caller]
     #[must_use]
+    #[inline]
     pub fn read(&self, tile: TileId, base: &[i64], steps: &[&[i64]]) -> Strided<'_, T> {
-        self.view(tile).strided(&self.part.moved_all(base, steps), steps)
+        let at = self.part.moved_all(base, steps);
+        self.view(tile).strided(&at, steps)
     }
 
     /// As [`read`](Self::read), but `value` where an index is outside of the array, whose extents are given for the dimensions where that
@@ -340,6 +345,7 @@ impl<'o, T: Element> Leaf<'o, '_, T> {
     /// As for [`read`](Self::read).
     #[track_caller]
     #[must_use]
+    #[inline]
     pub fn read_or(
         &self,
         tile: TileId,
@@ -348,7 +354,8 @@ impl<'o, T: Element> Leaf<'o, '_, T> {
         base: &[i64],
         steps: &[&[i64]],
     ) -> Strided<'_, T> {
-        self.view(tile).outside(value, extents).strided(&self.part.moved_all(base, steps), steps)
+        let at = self.part.moved_all(base, steps);
+        self.view(tile).outside(value, extents).strided(&at, steps)
     }
 
     /// Returns the numbers that start from `base` in the leaf's first iteration, and grow by `strides[l]` along loop `l`.
@@ -363,11 +370,17 @@ impl<'o, T: Element> Leaf<'o, '_, T> {
     /// If it has been returned before, or `base` or `steps` do not fit its dimensions.
     #[track_caller]
     #[must_use]
+    #[inline]
     pub fn write(&self, base: &[i64], steps: &[&[i64]]) -> StridedMut<'o, T> {
-        let write = self.write.take().expect("a leaf takes its output once");
-        write.strided(&self.part.moved_all(base, steps), steps)
+        let at = self.part.moved_all(base, steps);
+        let (view, overwrites) = match self.write.take().expect("a leaf takes its output once") {
+            Target::Tile(tile, overwrites) => (tile.view_mut(), overwrites),
+            Target::Shard(array, overwrites) => (array.view_mut(), overwrites),
+        };
+        if overwrites { view.overwritten().strided(&at, steps) } else { view.strided(&at, steps) }
     }
 
+    #[inline]
     fn view(&self, tile: TileId) -> View<'_, T> {
         if let Some(before) = &self.before {
             return before.clone();

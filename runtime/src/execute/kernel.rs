@@ -168,8 +168,8 @@ impl<T: Element> Walk<'_, '_, '_, T> {
         let values = |exprs: &[Expr]| values_at(exprs, &here.coordinates, counters);
         let counts: SmallVec<[usize; 6]> = values(&here.counts).into_iter().map(count).collect();
         let value = |expr: &Expr| expr.eval(&here.coordinates, counters);
-        let interior: SmallVec<[(i64, i64); 6]> =
-            here.interior.iter().map(|(low, high)| (value(low), value(high))).collect();
+        let interior = here.interior.iter().filter(|_| part != LeafPart::Whole);
+        let interior: SmallVec<[(i64, i64); 6]> = interior.map(|(low, high)| (value(low), value(high))).collect();
         run.compute_part(part, counters, &counts, &interior, |due| run_leaf(nest, here, leaf, counters, due))?;
         if part != LeafPart::Interior {
             leaves.next();

@@ -21,6 +21,9 @@ impl LeafBox {
 
     /// The first index of an access whose first index in the leaf is `base`.
     pub(crate) fn moved_all(&self, base: &[i64], steps: &[&[i64]]) -> SmallVec<[i64; 6]> {
+        if self.0.iter().all(|range| range.start == 0) {
+            return base.into();
+        }
         base.iter().zip(steps).map(|(base, steps)| base + self.moved(steps)).collect()
     }
 
