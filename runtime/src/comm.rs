@@ -347,8 +347,8 @@ pub trait Communicator {
     fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>>;
 
     /// Returns a group of the same ranks, in the same order, for flights that match no messages of other groups (MPI 3.1, section 6.4.2).
-    /// This rank's own thread posts and polls them, or its progress thread while the rank computes; see
-    /// [`World::poll_meanwhile`](crate::World::poll_meanwhile). All ranks of the group must call it.
+    /// This rank's own thread posts and polls them, or its [progress thread](crate::Progress::Thread) while the rank computes. All ranks of
+    /// the group must call it.
     ///
     /// ```
     /// use polyshard::runtime::comm::{Communicator, Lane};
