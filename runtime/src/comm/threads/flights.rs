@@ -114,10 +114,12 @@ pub(super) struct ThreadTransfer {
 
 impl Transfer for ThreadTransfer {
     fn poll(&mut self) -> Result<bool> {
-        if let Some(error) = self.progress.error.get() {
-            return Err(error.clone());
+        // The other side may set the error meanwhile: a flight that is over because of it is not done.
+        let is_over = self.progress.is_over();
+        match self.progress.error.get() {
+            Some(error) => Err(error.clone()),
+            None => Ok(is_over),
         }
-        Ok(self.progress.is_over())
     }
 
     fn wait(&mut self) -> Result<()> {
