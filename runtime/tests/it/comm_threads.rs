@@ -13,6 +13,25 @@ fn the_laws_hold_on_one_to_eight_threads() {
     }
 }
 
+/// The error may be set between two looks at the flight, which happens about once in 450 times.
+#[test]
+fn a_flight_that_fails_while_it_is_polled_is_not_done() {
+    for turn in 0..2000 {
+        let failed = spmd(2, |world| -> Result<()> {
+            let comm = world.comm();
+            if world.rank() == 0 {
+                let sent = Arc::new(Piece::new(64, "a message")?);
+                return comm.wait(&mut [&mut comm.post(vec![(1, sent)], vec![])?]);
+            }
+            let mut flight = comm.post(vec![], vec![(0, Piece::new(48, "a message")?)])?;
+            while comm.poll(&mut [&mut flight])? == 0 {}
+            Ok(())
+        });
+        let error = failed.expect_err("the lengths differ").to_string();
+        assert!(error.contains("rank 1 receives 64 bytes from rank 0 into a buffer of 48"), "turn {turn}: {error}");
+    }
+}
+
 #[test]
 fn sixty_four_ranks_run_on_few_cores() {
     let sums = spmd(64, |world| -> Result<i64> {
