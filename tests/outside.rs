@@ -297,7 +297,7 @@ fn name_sets() -> Vec<[String; ROLES]> {
     let source = rust_source(&named(&plain), &SourceOptions::default());
     let words = source.lines().filter(|line| !line.trim_start().starts_with("//"));
     let words = words.flat_map(|line| line.split(|c: char| c != '_' && !c.is_alphanumeric()));
-    // Those of the kernel's own indices end so; a lone underscore is no name.
+    // Names of the kernel's own indices end in an underscore; a lone underscore is not a name.
     let words = words.filter(|word| !word.ends_with('_') && word.starts_with(|c: char| c == '_' || c.is_alphabetic()));
     let more = ["None", "Some", "Ok", "Err", "MESH", "self", "Self", "in", "type", "gen", "v0", "v1", "min", "é"];
     let more = more.into_iter().chain(["permutation", "nest", "contract", "pointwise", "x", "X", "x_", "x__", "x_y"]);

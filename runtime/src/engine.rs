@@ -1,4 +1,4 @@
-//! The engine: carries out the transfers of a program's kernels on one rank, for the executor and for emitted source alike.
+//! The engine: carries out the transfers of a program's kernels on one rank, for both the executor and emitted source.
 //!
 //! A [`Kernel`] is a table: its arrays, its loops, and its [`Transfer`]s, each with the region that it moves and the legs that move it. The
 //! engine makes the tiles and groups of all kernels once, and a [`Run`] of one of them carries out its statements:
@@ -85,7 +85,7 @@ struct Prepared<'w, T: Element> {
     grid: Grid<'w>,
     groups: Groups,
     output: Option<Link<T>>,
-    /// What the previous time step wrote, and what this one writes.
+    /// The output of the previous time step, and that of the current one.
     steps: Option<[Tile<T>; 2]>,
     /// The elements of the output that the kernel writes; `None` if it writes all.
     written: Option<Written>,

@@ -26,7 +26,7 @@ use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 
 impl Writer<'_> {
-    /// The type of what the leaf needs between calls, if it needs anything, and the expression that makes it.
+    /// The type of the state that the leaf keeps between calls, if it keeps any, and the expression that makes it.
     pub(super) fn kept_by_leaf(&self) -> Option<(TokenStream, TokenStream)> {
         self.registered().or_else(|| self.products())
     }

@@ -4,7 +4,7 @@ use super::{Slices, SlicesOf};
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 
-/// A range of the iterations of each loop of a leaf: all of them, or a part that is computed by itself.
+/// A range of the iterations of each loop of a leaf: all of them, or a part that is computed separately.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LeafBox(SmallVec<[Range<usize>; 6]>);
 

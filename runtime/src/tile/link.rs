@@ -1,4 +1,4 @@
-//! Links: one rank's side of a transfer between shards and a tile, with its buffers and what is in flight.
+//! Links: one rank's side of a transfer between shards and a tile, with its buffers and the messages in flight.
 //!
 //! ```text
 //! an operation, later    posts this rank's sends and receives
@@ -38,7 +38,7 @@ use std::sync::Arc;
 pub(crate) enum Source {
     /// The shards of its owners.
     Shards,
-    /// The tiles of other ranks, which hold it already, whoever owns it.
+    /// The tiles of other ranks, which hold it already; they need not own it.
     Tiles,
 }
 
@@ -218,7 +218,7 @@ impl<T: Element> Link<T> {
         Ok(self)
     }
 
-    /// Sends sums as messages from now on, even if members could read each other's tiles.
+    /// Makes all later calls send sums as messages, even if members could read each other's tiles.
     pub(crate) fn use_messages(&mut self) {
         self.how.by_messages = true;
     }
