@@ -8,8 +8,7 @@
 
 use allocation_counter::AllocationInfo;
 use polyshard::prelude::*;
-use polyshard::program::Passing;
-use polyshard::runtime::engine::{Assign, Engine, Kernel, Leg, Owners, TileId, Transfer, coordinates};
+use polyshard::runtime::engine::{Algorithm, Assign, Engine, Kernel, Leg, Owners, TileId, Transfer, coordinates};
 use polyshard::runtime::{Progress, Redistribution, Region, Transport};
 
 /// Checks that no rank allocates when a prepared program runs again.
@@ -222,9 +221,8 @@ fn what_is_under_way_is_polled_without_memory() {
             let root = coordinates(|_: [i64; 1], _: [i64; 0]| [0]);
             let passed = Transfer::input("A", 0)
                 .region(|_: [i64; 1], _: [i64; 0]| Region::new(std::iter::once(0..3000)))
-                .by([Leg::collective([0], Owners::One(root))])
-                .ahead(1, 3000)
-                .passing(Passing::Chain(1));
+                .by([Leg::collective([0], Owners::One(root)).by(Algorithm::Chain(1))])
+                .ahead(1, 3000);
             let kernel = Kernel::new("pass", "B[i] = A[i]", &mesh, Assign::Set, [&home, &home]);
             let mut engine = Engine::new(world, [kernel.transfers([passed, Transfer::output("B")])])?;
             let mut into = DistArray::filled(world, &home, 0.0)?;

@@ -2,8 +2,7 @@
 
 use polyshard::machine::{Device, Interconnect, Level, Machine, units};
 use polyshard::prelude::*;
-use polyshard::program::Passing;
-use polyshard::runtime::engine::{Assign, Engine, Kernel, Leg, Owners, TileId, Transfer, coordinates};
+use polyshard::runtime::engine::{Algorithm, Assign, Engine, Kernel, Leg, Owners, TileId, Transfer, coordinates};
 use polyshard::runtime::{Region, spmd_emulated};
 use polyshard_testing::bench::clock::together;
 use polyshard_testing::bench::record::median;
@@ -33,9 +32,9 @@ pub(crate) fn compare(runs: usize) -> polyshard::Result<()> {
             let array = DistArray::from_fn(world, &home, |at| at[0] as f64)?;
             let panel = Transfer::input("A", 0)
                 .region(move |_: [i64; 1], _: [i64; 0]| Region::new(std::iter::once(0..elements as i64)))
-                .by([Leg::collective([0], Owners::One(coordinates(|_: [i64; 1], _: [i64; 0]| [0])))])
-                .ahead(1, elements)
-                .passing(Passing::new(ranks as u64, BYTES as u64));
+                .by([Leg::collective([0], Owners::One(coordinates(|_: [i64; 1], _: [i64; 0]| [0])))
+                    .by(Algorithm::of_broadcast(ranks as u64, BYTES as u64))])
+                .ahead(1, elements);
             let kernel = Kernel::new("broadcast", "B[i] = A[i]", &mesh, Assign::Set, [&home, &home]);
             let mut engine = Engine::new(world, [kernel.transfers([panel, Transfer::output("B")])])?;
             let mut unused = DistArray::filled(world, &home, 0.0)?;

@@ -134,14 +134,14 @@ fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
     let pick = |names: &str| -> Vec<syn::Ident> {
         names.split(' ').filter(|name| used(name)).map(|name| syn::parse_str(name).expect("a name")).collect()
     };
-    let engine = pick("CollectiveBy Engine Kernel LeafPart Passing TileId Transfer coordinates");
+    let engine = pick("Algorithm Engine Kernel LeafPart TileId Transfer coordinates");
     let layout = pick("AxisExpr AxisPart Division Mesh Neighbours Placement Reach Sharding Stages");
     let leaf = pick(
         "Access Assign BlockDepth Comparison Conditional Factor Function LeafLoopId Name Named Number OperandId Product ProductId Products \
          Role SlicesOf TileStatement Value contract nest nest_with_numbers pointwise",
     );
     let top = pick(
-        "DistArray Element Leg Owners Redistribution ReduceOp Reduction Region Result Room Strided Way World count",
+        "DistArray Element Leg Owners Redistribution ReduceOp Reduction Region Result Room Route Strided World count",
     );
     let reductions = pick("Collective Lowered LoweredStep Procedure");
     // An empty list would be an unused import.

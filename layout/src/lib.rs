@@ -56,5 +56,5 @@ pub use reach::{Neighbours, Reach, Stencil};
 pub use sharding::{Sharding, ShardingError, SumsError};
 pub use source::AxisSource;
 pub use stages::{Stages, StagesError};
-pub use sums::SumKind;
+pub use sums::{SumAlgorithm, SumKind};
 pub use words::{are, counted};

@@ -12,7 +12,7 @@ use crate::reduce::{ReduceError, Strategy};
 use polyshard_layout::{AxisPart, Stages};
 use polyshard_machine::units::seconds as shown;
 use polyshard_program::{
-    CollectiveBy, Direction, Leg, LegId, Nest, NestId, Owners, Program, StagedLeg, TileId, Transfer, TransferId,
+    Algorithm, Direction, Leg, LegId, Nest, NestId, Owners, Program, StagedLeg, TileId, Transfer, TransferId,
 };
 
 /// Makes a program as fast as possible on a machine of several levels.
@@ -80,32 +80,32 @@ impl OnMachine for Program {
                     }
                     let by = |by, why| StagedLeg { nest: number, tile, leg, by, why };
                     if transfer.ahead > 0 {
-                        chosen.push(by(None, "as one call, since it is pipelined".into()));
+                        chosen.push(by(Algorithm::Library, "as one call, since it is pipelined".into()));
                         continue;
                     }
-                    let stages = divisions(placed, axes, &levels).into_iter().map(CollectiveBy::Stages);
-                    let procedure = procedure(placed, nest, transfer, axes, owners).map(CollectiveBy::Procedure);
-                    let priced = |how: Option<CollectiveBy>| -> Result<Priced, CostError> {
+                    let stages = divisions(placed, axes, &levels).into_iter().map(Algorithm::Stages);
+                    let procedure = procedure(placed, nest, transfer, axes, owners).map(Algorithm::Procedure);
+                    let priced = |how: Algorithm| -> Result<Priced, CostError> {
                         let program = made(self, &[by(how.clone(), String::new())]);
                         let cost = prices.of(&program)?;
                         let part = CostedPart::Transfer(TransferId::Tile { nest: number, tile });
                         let of_part = cost.parts.iter().filter(|costed| costed.part == part);
                         Ok(Priced { program: cost.seconds(), part: of_part.map(|part| part.seconds).sum(), by: how })
                     };
-                    let at_once = priced(None)?;
+                    let at_once = priced(Algorithm::Library)?;
                     let of_one = at_once.part;
                     let mut best = at_once;
                     for how in stages.chain(procedure) {
-                        let other = priced(Some(how))?;
+                        let other = priced(how)?;
                         if other.program < best.program {
                             best = other;
                         }
                     }
                     let [of_best, of_one] = [best.part, of_one].map(shown);
                     let machine = placed.machine().name();
-                    let why = match best.by {
-                        Some(_) => format!("{of_best} in all on {machine}, against {of_one} as one call"),
-                        None => format!("as one call, {of_one} in all on {machine}: no stages take less"),
+                    let why = match best.by.is_derived() {
+                        false => format!("{of_best} in all on {machine}, against {of_one} as one call"),
+                        true => format!("as one call, {of_one} in all on {machine}: no stages take less"),
                     };
                     chosen.push(by(best.by, why));
                 }
@@ -121,7 +121,7 @@ struct Priced {
     program: f64,
     /// Seconds of the transfer alone.
     part: f64,
-    by: Option<CollectiveBy>,
+    by: Algorithm,
 }
 
 /// The fastest procedure for the sums of a transfer; none if they must be taken in rank order, or not all ranks receive

@@ -16,7 +16,7 @@ use crate::need::{Need, WhichOwners};
 use crate::nest::Depth;
 use crate::proofs::Trail;
 use crate::relation::owners_of_one_term;
-use polyshard_layout::{AxisSource, DimLayout, Neighbours, Sharding};
+use polyshard_layout::{AxisSource, DimLayout, Sharding};
 use polyshard_program::{
     AxisId, Brought, Direction, Leg, Owners, Proof, Property, Region, Route, SENT, Shift, Symbol, TensorId, Tile,
     Transfer,
@@ -243,7 +243,7 @@ impl Transpose<'_> {
         trail.test(test);
         let reach = self.context.reach(need, WhichOwners::Every, trail)?;
         trail.proved(Property::Delivery, SENT);
-        Ok(Leg::Exchange { reach: Neighbours::in_box(reach) }.into())
+        Ok(Leg::exchange(reach).into())
     }
 }
 

@@ -24,7 +24,7 @@ impl Context<'_> {
             return Ok(Leg::Halo { reach }.into());
         }
         trail.test("exchange");
-        Ok(Leg::Exchange { reach }.into())
+        Ok(Leg::exchange_with(reach).into())
     }
 
     /// Where owners are, and whether corners are read. Each access has its own region, smaller than the hull of all of them; if corners are

@@ -3,7 +3,7 @@
 use crate::matching::Matching;
 use crate::nest::{Direction, Leg, Nest};
 use crate::proof::{Proof, Property, SENT};
-use polyshard_layout::{Neighbours, Reach};
+use polyshard_layout::Reach;
 
 impl Nest {
     /// Returns the same program with every transfer as an exchange, which is correct for any region and sharding:
@@ -27,7 +27,7 @@ impl Nest {
             };
             let reach = |axis: usize| if own.contains(&axis) { Reach::OWN } else { Reach::All };
             let along: Vec<_> = (0..self.mesh.ndim()).map(reach).collect();
-            transfer.route = Leg::Exchange { reach: Neighbours::in_box(along) }.into();
+            transfer.route = Leg::exchange(along).into();
             transfer.interior_first = false;
             transfer.tile.capacity = transfer.region.max_extents(&ranges).into_iter().product::<i64>() as usize;
             transfer.tests = vec!["asked for: exchange".into()];

@@ -62,9 +62,9 @@ impl Nest {
 
     /// A transfer's route as text.
     pub(crate) fn show_route(&self, transfer: &Transfer) -> String {
-        let Transfer { route, direction, tile, .. } = transfer;
+        let Transfer { route, direction, .. } = transfer;
         let expr = |expr: &Expr| self.show(expr);
-        let text = LegText { mesh: &self.mesh, direction: *direction, in_pieces: tile.in_pieces, expr: &expr };
+        let text = LegText { mesh: &self.mesh, direction: *direction, expr: &expr };
         let legs: Vec<_> = route.at_owners().iter().map(|leg| text.of(leg)).collect();
         let at_owners = match (&legs[..], &route.held) {
             ([first, next], Some(held)) => format!("{first} of {}; then {next}", self.show_region(held)),

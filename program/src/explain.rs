@@ -2,7 +2,7 @@
 
 use crate::ids::{Depth, TensorId};
 use crate::lower_bound::LowerBound;
-use crate::nest::{Brought, Buffers, Direction, LeafOp, Leg, Nest, Overlap, Passing, Transfer};
+use crate::nest::{Algorithm, Brought, Buffers, Direction, LeafOp, Leg, Nest, Overlap, Transfer};
 use polyshard_layout::{Name, Sharding, are, counted};
 use std::fmt::Write;
 
@@ -10,13 +10,15 @@ use std::fmt::Write;
 fn decided(Transfer { route, direction, tile, .. }: &Transfer) -> Vec<String> {
     let mut lines = Vec::new();
     let mut say = |line: &str| lines.push(line.to_owned());
-    match tile.passing {
-        Passing::Direct => {}
-        Passing::Chain(segments) => {
-            say(&format!("each rank forwards it to the next, in {}", counted(segments, "segment")))
-        }
-        Passing::Circulant(segments) => {
-            say(&format!("it is broadcast in the fewest rounds, in {}", counted(segments, "segment")))
+    for leg in &route.legs {
+        match leg {
+            Leg::Collective { by: Algorithm::Chain(segments), .. } => {
+                say(&format!("each rank forwards it to the next, in {}", counted(segments, "segment")));
+            }
+            Leg::Collective { by: Algorithm::Circulant(segments), .. } => {
+                say(&format!("it is broadcast in the fewest rounds, in {}", counted(segments, "segment")));
+            }
+            _ => {}
         }
     }
     if tile.buffers == Buffers::Relay {

@@ -1,7 +1,7 @@
 //! A leg of a transfer or of a move as text.
 
 use crate::expr::Expr;
-use crate::nest::{CollectiveBy, Direction, Leg, Owners, Shift};
+use crate::nest::{Algorithm, Direction, Leg, Owners, Shift};
 use crate::pattern::list;
 use polyshard_layout::{Mesh, Neighbours, Reach, Stencil};
 
@@ -10,8 +10,6 @@ pub(crate) struct LegText<'a> {
     /// The mesh whose axes the legs name.
     pub(crate) mesh: &'a Mesh,
     pub(crate) direction: Direction,
-    /// Whether parts are broadcast one by one, or sums computed in pieces.
-    pub(crate) in_pieces: bool,
     /// An expression as text.
     pub(crate) expr: &'a dyn Fn(&Expr) -> String,
 }
@@ -25,7 +23,7 @@ impl LegText<'_> {
             (Leg::InPlace, Direction::Out { .. }) => "own shard, in place".into(),
             (Leg::Copy, Direction::In) => "gathered from own shard".into(),
             (Leg::Copy, Direction::Out { .. }) => "combined into own shard".into(),
-            (Leg::Collective { axes, owners, .. }, Direction::In) => {
+            (Leg::Collective { axes, owners, by }, Direction::In) => {
                 let stages = leg.stages().map(|stages| show_stages(&stages.names(self.mesh)));
                 let stages = stages.unwrap_or_default();
                 match owners {
@@ -33,25 +31,21 @@ impl LegText<'_> {
                         format!("broadcast along {} from {}{stages}", names(axes), self.root(axes, root))
                     }
                     Owners::Parts => {
-                        let pieces = if self.in_pieces { ", each part broadcast" } else { "" };
+                        let pieces = if *by == Algorithm::EachPart { ", each part broadcast" } else { "" };
                         format!("all-gather along {}{stages}{pieces}", names(axes))
                     }
                     Owners::All => format!("own shard, as all along {} have it", names(axes)),
                 }
             }
             (Leg::Collective { axes, owners, by }, Direction::Out { any_order }) => {
-                let order = if any_order {
-                    ", in any order"
-                } else if leg.stages().is_some() {
-                    ", terms in their order"
-                } else if self.in_pieces {
-                    ", each rank a piece"
-                } else {
-                    ""
+                let order = match by {
+                    _ if any_order => ", in any order",
+                    Algorithm::Stages(_) => ", terms in their order",
+                    Algorithm::ReduceScatterGather => ", each rank a piece",
+                    _ => "",
                 };
                 let by = match by {
-                    None => String::new(),
-                    Some(CollectiveBy::Stages(stages)) => {
+                    Algorithm::Stages(stages) => {
                         let mut names = stages.names(self.mesh);
                         names.reverse();
                         if *owners == Owners::All {
@@ -61,7 +55,8 @@ impl LegText<'_> {
                         }
                         show_stages(&names)
                     }
-                    Some(CollectiveBy::Procedure(procedure)) => format!(" {}", procedure.shown()),
+                    Algorithm::Procedure(procedure) => format!(" {}", procedure.shown()),
+                    _ => String::new(),
                 };
                 match owners {
                     Owners::One(root) => {
@@ -79,7 +74,7 @@ impl LegText<'_> {
             }
             (Leg::Halo { reach }, Direction::In) => format!("halo from {}", self.reach(reach)),
             (Leg::Halo { reach }, Direction::Out { .. }) => format!("halo to {}", self.reach(reach)),
-            (Leg::Exchange { reach }, _) => format!("exchange with the owners at {}", self.reach(reach)),
+            (Leg::Exchange { reach, .. }, _) => format!("exchange with the owners at {}", self.reach(reach)),
             (Leg::Shift(Shift { axis, by, .. }), _) => {
                 format!("shift along {} by {by}", self.mesh.as_slice()[axis.0].name)
             }

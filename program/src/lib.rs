@@ -2,7 +2,7 @@
 //!
 //! A [`Program`] is what is proved, printed, priced, emitted and run. Other crates make programs: `polyshard-polyhedral` from schedules,
 //! and `polyshard-planner` from types; they decide the routes. This crate holds the parts of a program, the decisions that follow from
-//! these alone (the [`Way`] of a move, the buffers of a tile), and their text, explanation and bounds.
+//! these alone (the [`Route`] of a move, the buffers of a tile), and their text, explanation and bounds.
 //!
 //! | word | meaning |
 //! | --- | --- |
@@ -17,7 +17,7 @@
 //! | `kernel`, `kernel_check`, `kernel_error`, `kernel_form`, `kernel_numbers` | kernels: data, checks, files |
 //! | `value`, `affine`, `periodic`, `scalars`, `number`, `extent`, `bounds` | the parts of a kernel: values, indices, numbers and their limit |
 //! | `program`, `statement`, `nest`, `ids`, `expr`, `part` | programs and nests, and the expressions that both are over |
-//! | `way`, `pattern`, `leg_text`, `tile_statement` | how elements get to the ranks that need them, and the names for it |
+//! | `between`, `pattern`, `leg_text`, `tile_statement` | how elements get to the ranks that need them, and the names for it |
 //! | `reduction`, `matching` | which ranks combine which terms, and whether ranks make the same calls |
 //! | `proof`, `unproved`, `written`, `footprint` | proofs, and which elements a kernel touches |
 //! | `volume`, `traffic`, `received`, `staged`, `work`, `report`, `lower_bound` | traffic, memory and work, and a lower bound on traffic |
@@ -25,6 +25,7 @@
 //! | `by_exchange`, `example` | reference programs and example kernels |
 
 mod affine;
+mod between;
 pub mod bounds;
 mod by_exchange;
 mod display;
@@ -62,11 +63,11 @@ mod traffic;
 mod unproved;
 mod value;
 mod volume;
-mod way;
 mod work;
 mod written;
 
 pub use affine::{Affine, Modulus};
+pub use between::{RouteError, summed_up};
 
 pub use expr::{Atom, Expr, Ranges, Symbol};
 pub use extent::{Extent, extent};
@@ -81,9 +82,9 @@ pub use kernel_error::KernelError;
 pub use lower_bound::LowerBound;
 pub use matching::{MOST_AHEAD, Matching, Mismatch};
 pub use nest::{
-    Blocks, Brought, Buffers, CollectiveBy, Direction, Factor, Interior, Leaf, LeafAccess, LeafLoop, LeafNumber,
-    LeafOp, LeafPart, Leg, Loop, LoopBlock, MOST_TIME_STEPS, Nest, Overlap, Owners, Passing, PathStep, Product, Region,
-    Role, Route, Shift, SlicesOf, Tile, TileOperand, TimeSteps, Transfer,
+    Algorithm, Blocks, Brought, Buffers, Direction, Factor, Interior, Leaf, LeafAccess, LeafLoop, LeafNumber, LeafOp,
+    LeafPart, Leg, Loop, LoopBlock, MOST_TIME_STEPS, Nest, Overlap, Owners, Packing, PathStep, Product, Region, Role,
+    Route, Shift, SlicesOf, Tile, TileOperand, TimeSteps, Transfer,
 };
 pub use number::{Number, ScalarType};
 pub use pattern::{LeafKind, Offsets, Pattern, list};
@@ -100,6 +101,5 @@ pub use tile_statement::TileStatement;
 pub use unproved::{Priced, Unproved};
 pub use value::{Access, Comparison, Conditional, Function, Value};
 pub use volume::Volume;
-pub use way::{Packing, Way, WayError, summed_up};
 pub use work::{LeafProduct, Work};
 pub use written::Written;

@@ -7,7 +7,7 @@
 
 use crate::expr::{Expr, Ranges, Symbol};
 use crate::ids::{AxisId, Depth, LoopId, TensorId};
-use crate::nest::{Brought, CollectiveBy, Direction, Hop, Leg, Owners, Region, Shift, Transfer};
+use crate::nest::{Algorithm, Brought, Direction, Hop, Leg, Owners, Region, Shift, Transfer};
 use crate::pattern::list;
 use crate::proof::{Proof, Property};
 use polyshard_layout::{Mesh, Name, counted};
@@ -141,7 +141,7 @@ impl Matching<'_> {
             Leg::Collective { axes, owners: Owners::One(root), by } => {
                 self.known(region, root, *level)?;
                 self.shared(axes, region, root)?;
-                format!("its extent and root are independent of {}{}", self.names(axes), self.by(axes, by.as_ref())?)
+                format!("its extent and root are independent of {}{}", self.names(axes), self.by(axes, by)?)
             }
             Leg::Collective { axes, owners: Owners::All | Owners::Parts, by } => {
                 self.known(region, &[], *level)?;
@@ -150,7 +150,7 @@ impl Matching<'_> {
                     Direction::In => "gathered",
                     Direction::Out { .. } => "summed up",
                 };
-                format!("what is {what} is independent of {}{}", self.names(axes), self.by(axes, by.as_ref())?)
+                format!("what is {what} is independent of {}{}", self.names(axes), self.by(axes, by)?)
             }
             Leg::Shift(shift) => {
                 self.known(region, &[], *level)?;
@@ -171,19 +171,19 @@ impl Matching<'_> {
     /// The claim about how a collective is carried out. In stages, each of its ranks is one combination of their digits, so the groups
     /// of a stage are disjoint, and the stages connect each rank to every other. A procedure, which is already proved, combines each of
     /// the collective's groups.
-    fn by(&self, axes: &[usize], by: Option<&CollectiveBy>) -> Result<String, String> {
+    fn by(&self, axes: &[usize], by: &Algorithm) -> Result<String, String> {
         match by {
-            None => Ok(String::new()),
-            Some(CollectiveBy::Stages(stages)) => {
+            Algorithm::Stages(stages) => {
                 stages.check(self.mesh, axes).map_err(|error| error.to_string())?;
                 let digits = stages.parts().concat();
                 let digits = digits.iter().map(|part| part.display(self.mesh).to_string()).collect::<Vec<_>>();
                 Ok(format!(", of which each rank is one combination of {}", list(&digits)))
             }
-            Some(CollectiveBy::Procedure(procedure)) => {
+            Algorithm::Procedure(procedure) => {
                 procedure.check_along(self.mesh, axes).map_err(|why| format!("its procedure {why}"))?;
                 Ok(format!(", and its procedure combines the ranks along {} once", self.names(axes)))
             }
+            _ => Ok(String::new()),
         }
     }
 
@@ -221,7 +221,7 @@ mod tests {
     use crate::expr::{Expr, Ranges, Symbol};
     use crate::ids::{AxisId, Depth, LoopId, OperandId, TensorId};
     use crate::nest::{Brought, Direction, Leg, Owners, Region, Route, Shift, Tile, Transfer};
-    use polyshard_layout::{Mesh, Name, Neighbours, Reach};
+    use polyshard_layout::{Mesh, Name, Reach};
 
     fn region(symbols: &[Symbol]) -> Region {
         let low = symbols.iter().fold(Expr::constant(0), |sum, &symbol| sum.add(&Expr::symbol(symbol)));
@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn a_call_depends_on_loops_around_it_alone() {
         for leg in [
-            Leg::Exchange { reach: Neighbours::in_box([Reach::All; 2]) },
+            Leg::exchange([Reach::All; 2]),
             Leg::Permute {
                 owner: vec![Expr::symbol(X), Expr::symbol(Y)],
                 served: vec![Expr::symbol(X), Expr::symbol(Y)],
@@ -292,8 +292,7 @@ mod tests {
     #[test]
     fn a_shift_is_as_good_as_its_first_iteration() {
         let shift = |first: Leg| Route::from(first).then_shift(Shift { axis: AxisId(1), by: 1, counter: LoopId(0) });
-        check(shift(Leg::Exchange { reach: Neighbours::in_box([Reach::All; 2]) }), &[X, Y, OUTER])
-            .expect("pairs work out the same pieces");
+        check(shift(Leg::exchange([Reach::All; 2])), &[X, Y, OUTER]).expect("pairs work out the same pieces");
         check(shift(Leg::collective(vec![0], Owners::Parts)), &[X, OUTER]).expect_err("ranks along x differ");
     }
 

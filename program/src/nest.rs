@@ -31,7 +31,7 @@ pub use path::PathStep;
 pub use products::{Factor, LoopBlock, Product};
 pub use region::{Blocks, Region};
 pub(crate) use route::Hop;
-pub use route::{CollectiveBy, Direction, Leg, Owners, Route, Shift};
+pub use route::{Algorithm, Direction, Leg, Owners, Packing, Route, Shift};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 pub use time_steps::{MOST_TIME_STEPS, TimeSteps};
@@ -213,54 +213,6 @@ pub struct Tile {
     pub is_fixed: bool,
     /// Whether the rank's own part of a halo's region is read in place, not copied into the tile.
     pub own_in_place: bool,
-    /// Where sums meet in a group, whether each member sums up a piece and sends it on; else the ranks that want the sums receive all
-    /// terms. Where a group gathers parts, whether each member that owns one broadcasts it; else all are gathered in one call.
-    pub in_pieces: bool,
-    /// How the other members of a group get a tile that one member broadcasts ahead.
-    #[serde(default, skip_serializing_if = "Passing::is_direct")]
-    pub passing: Passing,
-}
-
-/// How the members of a group get a tile that one of them broadcasts during computation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Passing {
-    /// The owner sends it to each rank.
-    #[default]
-    Direct,
-    /// Each rank forwards it to the next, in this many segments.
-    Chain(usize),
-    /// It is broadcast in the minimum number of rounds, in this many segments (J. L. Träff, "Fast(er) construction of round-optimal
-    /// n-block broadcast schedules", 2022).
-    Circulant(usize),
-}
-
-impl Passing {
-    /// Bytes of a segment, unless that makes too many: above the size that libraries send eagerly.
-    const SEGMENT: u64 = 256 << 10;
-
-    /// Maximum number of segments.
-    const SEGMENTS: u64 = 64;
-
-    /// Maximum number of ranks in a chain.
-    const CHAIN: u64 = 4;
-
-    /// Returns how at most `bytes` bytes are broadcast in a group of `members` ranks: directly to one other rank, from rank to rank in a
-    /// short chain, else in the minimum number of rounds.
-    #[must_use]
-    pub fn new(members: u64, bytes: u64) -> Self {
-        let segments = bytes.div_ceil(Self::SEGMENT).clamp(1, Self::SEGMENTS) as usize;
-        match members {
-            0..=2 => Self::Direct,
-            3..=Self::CHAIN => Self::Chain(segments),
-            _ => Self::Circulant(segments),
-        }
-    }
-
-    /// Returns whether the owner sends it to each rank.
-    #[must_use]
-    pub fn is_direct(&self) -> bool {
-        *self == Self::Direct
-    }
 }
 
 /// The buffers of a tile.

@@ -35,13 +35,12 @@ pub use rooms::Rooms;
 use crate::hint::Hint;
 use crate::ids::{ArrayId, NestId, RoomId, TransferId};
 use crate::kernel::Kernel;
-use crate::nest::Nest;
+use crate::nest::{Nest, Route};
 use crate::pattern::Pattern;
 use crate::proof::Report;
 use crate::reduction::MoveReduction;
 use crate::statement::Statement;
 use crate::volume::Volume;
-use crate::way::Way;
 use polyshard_layout::{DType, Mesh, Name, Sharding};
 use serde::{Deserialize, Serialize};
 
@@ -266,7 +265,7 @@ impl Program {
         body.transfer(match by {
             Some(MoveReduction { op, procedure }) => {
                 let axes = source.closed_axes(target).unwrap_or_default();
-                Move { op, way: Way::by_procedure(axes, procedure), ..moved }
+                Move { op, route: Route::by_procedure(axes, procedure), ..moved }
             }
             None => moved,
         });

@@ -1,7 +1,7 @@
 //! Bytes that one rank receives by a leg, for transfers and moves, counted or bounded.
 
 use crate::expr::Expr;
-use crate::nest::{CollectiveBy, Direction, Leg, Owners};
+use crate::nest::{Algorithm, Direction, Leg, Owners};
 use crate::reduction::Procedure;
 use polyshard_layout::{Neighbours, Stages};
 
@@ -53,19 +53,17 @@ pub(crate) fn received(leg: &Leg, direction: Direction, rank: &impl Receiver) ->
             }
         }
         (Leg::Collective { axes, owners: Owners::Parts, .. }, Direction::In) => rank.gathered(axes),
-        (Leg::Halo { reach } | Leg::Exchange { reach }, Direction::In) => rank.lacking(reach),
-        (Leg::Collective { axes, owners, by: Some(CollectiveBy::Stages(stages)) }, Direction::Out { .. }) => {
+        (Leg::Halo { reach } | Leg::Exchange { reach, .. }, Direction::In) => rank.lacking(reach),
+        (Leg::Collective { axes, owners, by: Algorithm::Stages(stages) }, Direction::Out { .. }) => {
             rank.sums_in_stages(axes, owners, stages)
         }
-        (Leg::Collective { by: Some(CollectiveBy::Procedure(procedure)), .. }, Direction::Out { .. }) => {
-            rank.sums_by(procedure)
-        }
-        (Leg::Collective { axes, owners, by: None }, Direction::Out { .. }) => match owners {
+        (Leg::Collective { by: Algorithm::Procedure(procedure), .. }, Direction::Out { .. }) => rank.sums_by(procedure),
+        (Leg::Collective { axes, owners, .. }, Direction::Out { .. }) => match owners {
             Owners::Parts => rank.terms_of_part(axes),
             Owners::One(root) => rank.sums(axes, Some(root)),
             Owners::All => rank.sums(axes, None),
         },
         (Leg::Permute { owner, served }, Direction::Out { .. }) => rank.written_by_one(owner, served),
-        (Leg::Halo { reach } | Leg::Exchange { reach }, Direction::Out { .. }) => rank.written_by_others(reach),
+        (Leg::Halo { reach } | Leg::Exchange { reach, .. }, Direction::Out { .. }) => rank.written_by_others(reach),
     }
 }

@@ -1,6 +1,6 @@
 //! Bytes that one rank packs and receives by a leg, for transfers and moves, in addition to tiles and arrays.
 
-use crate::nest::{CollectiveBy, Direction, Leg, Owners};
+use crate::nest::{Algorithm, Direction, Leg, Owners};
 use polyshard_layout::Mesh;
 
 /// Maximum bytes of a scattered piece in one message between two ranks. Smaller messages make ranks wait for each other more often,
@@ -15,8 +15,6 @@ pub(crate) struct Staging<'a> {
     pub tile: u64,
     /// The largest part of it that one owner has.
     pub part: u64,
-    /// Whether each member of a group sums up a piece.
-    pub in_pieces: bool,
     /// Whether messages are in flight during computation.
     pub is_under_way: bool,
     /// Whether pieces are packed and unpacked as a whole.
@@ -48,7 +46,9 @@ pub(crate) fn staged(leg: &Leg, direction: Direction, staging: &Staging<'_>) -> 
         (Leg::InPlace | Leg::Copy, _) => 0,
         (Leg::Collective { owners: Owners::One(_) | Owners::All, .. }, Direction::In) => 0,
         // A stage gathers into other memory than the stage before.
-        (Leg::Collective { owners: Owners::Parts, by: Some(_), .. }, Direction::In) => tile.saturating_mul(2),
+        (Leg::Collective { owners: Owners::Parts, by: Algorithm::Stages(_), .. }, Direction::In) => {
+            tile.saturating_mul(2)
+        }
         (Leg::Collective { axes, owners: Owners::Parts, .. }, Direction::In) => match (staging.parts_along)(axes) {
             // Parts are received and sent in place.
             Parts::Together if !is_under_way => 0,
@@ -56,14 +56,15 @@ pub(crate) fn staged(leg: &Leg, direction: Direction, staging: &Staging<'_>) -> 
             _ => tile.saturating_add(part),
         },
         // The terms of a stage, their sum, and the contributions to a part of it.
-        (Leg::Collective { owners: Owners::Parts, by: Some(_), .. }, Direction::Out { .. }) => tile.saturating_mul(3),
-        (Leg::Collective { by: Some(CollectiveBy::Procedure(procedure)), .. }, Direction::Out { .. }) => {
+        (Leg::Collective { owners: Owners::Parts, by: Algorithm::Stages(_), .. }, Direction::Out { .. }) => {
+            tile.saturating_mul(3)
+        }
+        (Leg::Collective { by: Algorithm::Procedure(procedure), .. }, Direction::Out { .. }) => {
             (procedure.most_staged(staging.elements) as u64).saturating_mul(staging.element)
         }
         // The members' contributions to one piece, and the piece; or the others' tiles, and the data to send.
-        (Leg::Collective { axes, owners: Owners::One(_) | Owners::All, .. }, Direction::Out { any_order }) => {
-            let is_whole = !any_order && !staging.in_pieces;
-            tile.saturating_mul(if is_whole { mesh.group_size(axes) } else { 2 })
+        (Leg::Collective { axes, owners: Owners::One(_) | Owners::All, by }, Direction::Out { .. }) => {
+            tile.saturating_mul(if *by == Algorithm::GatherTerms { mesh.group_size(axes) } else { 2 })
         }
         // The others' contributions to one part, and the parts one after the other unless they are in the tile.
         (Leg::Collective { axes, owners: Owners::Parts, .. }, Direction::Out { any_order: false }) if !is_under_way => {
@@ -80,7 +81,7 @@ pub(crate) fn staged(leg: &Leg, direction: Direction, staging: &Staging<'_>) -> 
         // An output that is in flight during computation is sent from messages.
         (Leg::Permute { .. }, Direction::Out { .. }) if is_under_way => tile.saturating_mul(2),
         (Leg::Permute { .. } | Leg::Shift(_), Direction::Out { .. }) => tile,
-        (Leg::Halo { reach } | Leg::Exchange { reach }, direction) => {
+        (Leg::Halo { reach } | Leg::Exchange { reach, .. }, direction) => {
             let others = staging.at_once.unwrap_or_else(|| mesh.others_in_reach(reach) as u64);
             // One chunk of each piece is packed and unpacked at a time, unless pieces are packed whole.
             let chunks = others.saturating_mul(if staging.are_whole { part } else { part.min(CHUNK) });

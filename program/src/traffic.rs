@@ -3,7 +3,7 @@
 
 use crate::expr::{Expr, Ranges};
 use crate::ids::{Depth, TensorId};
-use crate::nest::{CollectiveBy, Direction, Leg, Nest, Owners, Region, Transfer};
+use crate::nest::{Algorithm, Direction, Leg, Nest, Owners, Region, Transfer};
 use crate::received::{Receiver, received};
 use crate::reduction::Procedure;
 use polyshard_layout::{Along, Neighbours, Sharding, Stages, Stencil, SumKind};
@@ -93,11 +93,11 @@ pub(crate) fn of_busiest(nest: &Nest) -> Option<Busiest> {
 fn others(transfer: &Transfer, nest: &Nest) -> u64 {
     let all_is_fetched = |reach: &Neighbours| transfer.direction == Direction::In && reach.stencil == Stencil::Box;
     match transfer.route.at_owners() {
-        [Leg::Halo { reach } | Leg::Exchange { reach }] if !all_is_fetched(reach) => {
+        [Leg::Halo { reach } | Leg::Exchange { reach, .. }] if !all_is_fetched(reach) => {
             nest.mesh.others_in_reach(reach) as u64
         }
         // All ranks go through the steps of a procedure.
-        [Leg::Collective { by: Some(CollectiveBy::Procedure(_)), .. }] => nest.mesh.size() as u64,
+        [Leg::Collective { by: Algorithm::Procedure(_), .. }] => nest.mesh.size() as u64,
         _ => 1,
     }
 }

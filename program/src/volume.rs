@@ -125,7 +125,6 @@ impl<'a> Bound<'a> {
             mesh: &nest.mesh,
             tile,
             part,
-            in_pieces: transfer.tile.in_pieces,
             is_under_way,
             // A region that wraps around is packed whole, too.
             are_whole: is_under_way || transfer.region.wraps(),

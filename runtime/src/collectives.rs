@@ -5,7 +5,7 @@
 
 mod lengths;
 
-use crate::comm::{Broadcast, Combining, Communicator};
+use crate::comm::{Broadcast, Combining, Communicator, SumAlgorithm};
 use crate::{Element, Group, ReduceOp, Result, World};
 use bytemuck::{cast_slice, cast_slice_mut};
 use lengths::{Gathering, Lengths};
@@ -91,7 +91,7 @@ pub trait Collectives {
     /// As [`broadcast`](Self::broadcast).
     fn reduce<T: Element>(&self, data: &mut [T], op: ReduceOp, root: usize) -> Result<()> {
         let comm = self.communicator();
-        let combining = Combining::by_length(T::DTYPE, op, size_of_val(data), comm.size());
+        let combining = Combining::in_order(T::DTYPE, op, size_of_val(data), comm.size());
         comm.reduce(root, cast_slice_mut(data), combining)
     }
 
@@ -119,7 +119,7 @@ pub trait Collectives {
     /// As [`broadcast`](Self::broadcast).
     fn all_reduce<T: Element>(&self, data: &mut [T], op: ReduceOp) -> Result<()> {
         let comm = self.communicator();
-        let combining = Combining::by_length(T::DTYPE, op, size_of_val(data), comm.size());
+        let combining = Combining::in_order(T::DTYPE, op, size_of_val(data), comm.size());
         comm.all_reduce(cast_slice_mut(data), combining)
     }
 
@@ -150,7 +150,7 @@ pub trait Collectives {
             cast_slice(data),
             cast_slice_mut(&mut into),
             &bytes,
-            Combining::in_order(T::DTYPE, op, true),
+            Combining { dtype: T::DTYPE, op, by: SumAlgorithm::ReduceScatterGather },
         )?;
         Ok(into)
     }

@@ -40,14 +40,15 @@ pub(crate) use collective::received_in_sum;
 pub(crate) use combine::{CHUNK, combine, combine_in_chunks, combine_terms};
 pub(crate) use words::sentence;
 
-pub use collective::{CollectiveCall, Combining, Order};
+pub use collective::{CollectiveCall, Combining};
 pub use flight::Flight;
 pub use lane::Lane;
 pub use layout::{Layout, LayoutLevel};
 pub use piece::Piece;
+pub use polyshard_layout::SumAlgorithm;
 pub use received::Received;
 pub use rounds::{Arrival, Carrier, Chain, Receive, Round, Rounds, Running};
-pub(crate) use rounds::{connect, connect_with};
+pub(crate) use rounds::{Links, connect, connect_with};
 pub use shared::{Located, SharedMemory, Stranded};
 
 use crate::Result;

@@ -19,7 +19,7 @@ mod legs;
 mod run;
 mod table;
 
-pub use polyshard_program::{Assign, CollectiveBy, LeafPart, Leg, Owners, Passing, TileId};
+pub use polyshard_program::{Algorithm, Assign, LeafPart, Leg, Owners, TileId};
 pub use run::{Leaf, Run};
 pub use table::{Coordinates, Kernel, Transfer, coordinates};
 
@@ -242,9 +242,8 @@ fn link<T: Element>(
     let reduction = reduction.map(|procedure| Reduction::new(grid.world(), procedure, stated.capacity)).transpose()?;
     let how = How {
         is_fixed: stated.is_fixed,
-        in_pieces: stated.in_pieces,
-        passing: stated.passing,
-        any_order: transfer.any_order,
+        by: transfer.algorithm().cloned().unwrap_or_default(),
+        sums: transfer.sums(),
         by_messages: false,
         reduction,
         written: written.cloned(),

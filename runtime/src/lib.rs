@@ -71,7 +71,7 @@ pub use output::{CompleteFile, Output, OutputFile, remove_partial_files};
 pub use permutation::count;
 pub use polyshard_layout as layout;
 pub use polyshard_layout::DType;
-pub use polyshard_program::{Leg, Owners, Packing, Way, reduction};
+pub use polyshard_program::{Leg, Owners, Packing, Route, reduction};
 pub use progress::Progress;
 pub(crate) use progress::{PollHandle, Polled};
 pub(crate) use shared_inputs::{InputTable, Shards, SharedInputs};

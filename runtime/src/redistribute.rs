@@ -28,7 +28,7 @@ use crate::engine::{At, Ends, carry_out};
 use crate::layout::Sharding;
 use crate::{DistArray, Element, RedistributionError, Result, Transport, World};
 use moving::{Moved, Moving};
-use polyshard_program::Way;
+use polyshard_program::Route;
 use std::panic::Location;
 
 /// A redistribution between two shardings of one shape over the same ranks, made once and run many times.
@@ -56,7 +56,7 @@ pub struct Redistribution {
 }
 
 impl Redistribution {
-    /// Works out how to get from `source` to `target` directly, each element by one message or copy, by the [way](Way::between) that suits
+    /// Works out how to get from `source` to `target` directly, each element by one message or copy, by the [route](Route::between) that suits
     /// elements of 8 bytes; collective over the world.
     ///
     /// Partial sums that the target does not keep open are closed on the way, in the order of their coordinates: at all
@@ -75,13 +75,13 @@ impl Redistribution {
         Self::between(world, source, target, size_of::<u64>()).map_err(|error| error.at(at))
     }
 
-    /// As [`new`](Self::new), by the way that suits elements of `element` bytes.
+    /// As [`new`](Self::new), by the route that suits elements of `element` bytes.
     fn between(world: &World, source: &Sharding, target: &Sharding, element: usize) -> Result<Self> {
         check::shardings(world, source, target)?;
-        Self::going(world, source, None, target, &Way::between(source, target, element))
+        Self::going(world, source, None, target, &Route::between(source, target, element))
     }
 
-    /// As [`new`](Self::new), by this way. If `kept` is given, each rank sends only the elements that it owns by that sharding, a part of
+    /// As [`new`](Self::new), by this route. If `kept` is given, each rank sends only the elements that it owns by that sharding, a part of
     /// those that it holds of the source.
     ///
     /// ```text
@@ -90,10 +90,16 @@ impl Redistribution {
     /// ```
     ///
     /// # Errors
-    /// [`RedistributionError`] if the way is invalid for the array, a rank does not hold the elements that it is to keep, or one of the
+    /// [`RedistributionError`] if the route is invalid for the array, a rank does not hold the elements that it is to keep, or one of the
     /// three has partial sums and a part is kept. As [`new`](Self::new).
     #[track_caller]
-    pub fn by(world: &World, source: &Sharding, kept: Option<&Sharding>, target: &Sharding, way: &Way) -> Result<Self> {
+    pub fn by(
+        world: &World,
+        source: &Sharding,
+        kept: Option<&Sharding>,
+        target: &Sharding,
+        route: &Route,
+    ) -> Result<Self> {
         let at = Location::caller();
         let checked = || {
             if let Some(kept) = kept {
@@ -103,17 +109,23 @@ impl Redistribution {
             if let Some(kept) = kept {
                 check::holds(world, source, kept, target)?;
             }
-            way.check(kept.unwrap_or(source), target).map_err(RedistributionError::from)?;
-            Self::going(world, source, kept, target, way)
+            route.check_between(kept.unwrap_or(source), target).map_err(RedistributionError::from)?;
+            Self::going(world, source, kept, target, route)
         };
         checked().map_err(|error| error.at(at))
     }
 
     /// As [`by`](Self::by), after its checks.
-    fn going(world: &World, source: &Sharding, kept: Option<&Sharding>, target: &Sharding, way: &Way) -> Result<Self> {
+    fn going(
+        world: &World,
+        source: &Sharding,
+        kept: Option<&Sharding>,
+        target: &Sharding,
+        route: &Route,
+    ) -> Result<Self> {
         let number = world.number_redistribution();
-        check::agree(world, number, source, kept, target, way)?;
-        let moved = Moved::new(world, number, [source, kept.unwrap_or(source), target], way)?;
+        check::agree(world, number, source, kept, target, route)?;
+        let moved = Moved::new(world, number, [source, kept.unwrap_or(source), target], route)?;
         Ok(Self { source: source.clone(), target: target.clone(), transport: world.transport(), moved })
     }
 
@@ -138,9 +150,8 @@ impl Redistribution {
     /// Returns the maximum bytes that a run holds on any rank besides input and output, for elements of `element_bytes` bytes.
     #[must_use]
     pub fn staging_bytes(&self, element_bytes: usize) -> usize {
-        let way = self.moved.way();
-        if way.closes_sums() {
-            let staged = way.staged(&self.source, &self.target, element_bytes);
+        if self.moved.closes_sums() {
+            let staged = self.moved.route().staged_between(&self.source, &self.target, element_bytes);
             return usize::try_from(staged).unwrap_or(usize::MAX);
         }
         self.moved.staging_bytes(element_bytes)
@@ -225,7 +236,7 @@ impl Redistribution {
     pub(crate) fn run_blocks<T: Element>(&self, source: &[T], target: &mut DistArray<T>) -> Result<()> {
         let mut moving = Moving::new(&self.moved, self.transport, source, target);
         let at = At { groups: self.moved.groups(), coordinates: &[], counters: &[] };
-        for (leg, _) in self.moved.way().taken() {
+        for leg in self.moved.legs() {
             carry_out(leg, &at, Ends::Arrays(&mut moving))?;
         }
         moving.arrive();

@@ -10,7 +10,7 @@
 //  7  communicate(C, po)
 //  8  tensorize([pi, n, ki])
 
-use polyshard::runtime::engine::{CollectiveBy, Engine, Kernel, TileId, Transfer};
+use polyshard::runtime::engine::{Algorithm, Engine, Kernel, TileId, Transfer};
 use polyshard::runtime::layout::{Mesh, Placement, Sharding};
 use polyshard::runtime::leaf::{Assign, Role, contract};
 use polyshard::runtime::reduction::{Collective, Lowered, LoweredStep, Procedure};
@@ -158,11 +158,9 @@ fn kernel() -> Kernel<'static> {
             0..11,
         ]))
         .by([
-            Leg::Collective {
-                axes: [1].into(),
-                owners: Owners::All,
-                by: Some(
-                    CollectiveBy::Procedure(
+            Leg::collective([1], Owners::All)
+                .by(
+                    Algorithm::Procedure(
                         Lowered::from_steps(
                                 vec![
                                     vec![0usize, 1usize, 2usize, 3usize], vec![4usize, 5usize,
@@ -186,7 +184,6 @@ fn kernel() -> Kernel<'static> {
                             .expect("the steps were proved when this was generated"),
                     ),
                 ),
-            },
         ])
         .tile(44);
     Kernel::new(

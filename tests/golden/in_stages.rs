@@ -8,7 +8,7 @@
 //  5  tensorize([mi, n, ki])
 
 use polyshard::runtime::engine::{
-    CollectiveBy, Engine, Kernel, TileId, Transfer, coordinates,
+    Algorithm, Engine, Kernel, TileId, Transfer, coordinates,
 };
 use polyshard::runtime::layout::{AxisPart, Mesh, Placement, Sharding, Stages};
 use polyshard::runtime::leaf::{Assign, Role, contract};
@@ -155,11 +155,12 @@ fn kernel() -> Kernel<'static> {
             0..11,
         ]))
         .by([
-            Leg::Collective {
-                axes: [0].into(),
-                owners: Owners::One(coordinates(|_: [i64; 2], _: [i64; 0]| [1])),
-                by: Some(
-                    CollectiveBy::Stages(
+            Leg::collective(
+                    [0],
+                    Owners::One(coordinates(|_: [i64; 2], _: [i64; 0]| [1])),
+                )
+                .by(
+                    Algorithm::Stages(
                         Stages::new(
                                 &mesh(),
                                 &[0],
@@ -171,7 +172,6 @@ fn kernel() -> Kernel<'static> {
                             .expect("the stages were checked when this was generated"),
                     ),
                 ),
-            },
         ])
         .tile(55);
     // step 4: shard(C, m @ x, n @ z): C, reduce_scatter(z), at most 288 bytes per rank and step
@@ -181,11 +181,9 @@ fn kernel() -> Kernel<'static> {
             0..11,
         ]))
         .by([
-            Leg::Collective {
-                axes: [1].into(),
-                owners: Owners::Parts,
-                by: Some(
-                    CollectiveBy::Stages(
+            Leg::collective([1], Owners::Parts)
+                .by(
+                    Algorithm::Stages(
                         Stages::new(
                                 &mesh(),
                                 &[1],
@@ -197,7 +195,6 @@ fn kernel() -> Kernel<'static> {
                             .expect("the stages were checked when this was generated"),
                     ),
                 ),
-            },
         ])
         .tile(44);
     Kernel::new(

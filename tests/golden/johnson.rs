@@ -7,7 +7,9 @@
 //  4  shard(C, m @ x, n @ y, pin(z, 0))
 //  5  tensorize([mi, ni, ki])
 
-use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer, coordinates};
+use polyshard::runtime::engine::{
+    Algorithm, Engine, Kernel, TileId, Transfer, coordinates,
+};
 use polyshard::runtime::layout::{Mesh, Placement, Sharding};
 use polyshard::runtime::leaf::{Assign, Role, contract};
 use polyshard::runtime::{DistArray, Leg, Owners, Region, Result, World, count};
@@ -191,9 +193,10 @@ fn kernel() -> Kernel<'static> {
         ]))
         .by([
             Leg::collective(
-                [2],
-                Owners::One(coordinates(|_: [i64; 3], _: [i64; 0]| [0])),
-            ),
+                    [2],
+                    Owners::One(coordinates(|_: [i64; 3], _: [i64; 0]| [0])),
+                )
+                .by(Algorithm::GatherTerms),
         ])
         .tile(42);
     Kernel::new(

@@ -8,7 +8,7 @@
 //  5  shard(M, i @ x, r @ y)
 //  6  tensorize([ii, r, ji, k])
 
-use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer};
+use polyshard::runtime::engine::{Algorithm, Engine, Kernel, TileId, Transfer};
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
 use polyshard::runtime::leaf::{
     Assign, BlockDepth, Factor, LeafLoopId, OperandId, Product, ProductId, Products, Role,
@@ -209,7 +209,7 @@ fn kernel() -> Kernel<'static> {
             7 * x_..(7 * x_ + 7).min(13),
             0..5,
         ]))
-        .by([Leg::collective([1], Owners::Parts)])
+        .by([Leg::collective([1], Owners::Parts).by(Algorithm::GatherTerms)])
         .tile(35);
     Kernel::new(
             "mttkrp",

@@ -21,7 +21,7 @@
 //     output        C'[7]: [0 @ x]
 
 use std::borrow::Cow;
-use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer};
+use polyshard::runtime::engine::{Algorithm, Engine, Kernel, TileId, Transfer};
 use polyshard::runtime::layout::{Mesh, Placement, Reach, Sharding};
 use polyshard::runtime::leaf::{Assign, nest, pointwise};
 use polyshard::runtime::{
@@ -371,7 +371,7 @@ fn up_2_table() -> Kernel<'static> {
     // t, all_reduce(x), at most 16 bytes per rank and step
     let t_tile = Transfer::output("t")
         .region(|_: [i64; 1], _: [i64; 0]| Region::new([]))
-        .by([Leg::collective([0], Owners::All)])
+        .by([Leg::collective([0], Owners::All).by(Algorithm::GatherTerms)])
         .tile(1);
     Kernel::new(
             "up",

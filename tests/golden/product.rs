@@ -7,7 +7,7 @@
 //  4  shard(C, i @ X @ Y)
 //  5  tensorize([ii, k, ji])
 
-use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer};
+use polyshard::runtime::engine::{Algorithm, Engine, Kernel, TileId, Transfer};
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
 use polyshard::runtime::leaf::{Assign, Role, contract};
 use polyshard::runtime::{DistArray, Leg, Owners, Region, Result, World, count};
@@ -148,7 +148,7 @@ fn kernel() -> Kernel<'static> {
             4 * x..(4 * x + 4).min(7),
             0..5,
         ]))
-        .by([Leg::collective([1], Owners::Parts)])
+        .by([Leg::collective([1], Owners::Parts).by(Algorithm::GatherTerms)])
         .tile(20);
     Kernel::new(
             "multiply",

@@ -7,7 +7,7 @@
 //     output        A''[24, 10]: [0 @ y/3, 1 @ x]
 
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Reach, Sharding};
-use polyshard::runtime::{DistArray, Leg, Owners, Redistribution, Result, Way, World};
+use polyshard::runtime::{DistArray, Leg, Owners, Redistribution, Result, Route, World};
 
 /// The mesh: x: 2, y: 6.
 pub fn mesh() -> Mesh {
@@ -83,14 +83,14 @@ impl<'world> Prepared<'world> {
                         .expect("the sharding was checked when this was generated"),
                 ),
                 &sharding_a_1(),
-                &Way::new([Leg::exchange([Reach::All, Reach::All, Reach::All])]),
+                &Route::from(Leg::exchange([Reach::All, Reach::All, Reach::All])),
             )?,
             step_2: Redistribution::by(
                 world,
                 &sharding_a_1(),
                 None,
                 &sharding_a_2(),
-                &Way::new([Leg::collective([2], Owners::Parts)]),
+                &Route::from(Leg::collective([2], Owners::Parts)),
             )?,
         })
     }

@@ -16,12 +16,12 @@
 //     output        A'[7, 7]: [1 @ x]
 
 use std::borrow::Cow;
-use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer};
+use polyshard::runtime::engine::{Algorithm, Engine, Kernel, TileId, Transfer};
 use polyshard::runtime::layout::{Mesh, Placement, Reach, Sharding};
 use polyshard::runtime::leaf::{Assign, Role, contract, nest, pointwise};
 use polyshard::runtime::{
-    DistArray, Element, Leg, Owners, Redistribution, ReduceOp, Region, Result, Room, Way,
-    World, count,
+    DistArray, Element, Leg, Owners, Redistribution, ReduceOp, Region, Result, Room,
+    Route, World, count,
 };
 
 /// The mesh: x: 3.
@@ -128,14 +128,14 @@ impl<'world> Prepared<'world> {
                 &sharding_a_3(),
                 None,
                 &sharding_a_4(),
-                &Way::new([Leg::exchange([Reach::All])]),
+                &Route::from(Leg::exchange([Reach::All])),
             )?,
             step_2: Redistribution::by(
                 world,
                 &sharding_a_5(),
                 None,
                 &sharding_a_7(),
-                &Way::new([Leg::collective([0], Owners::Parts)]),
+                &Route::from(Leg::collective([0], Owners::Parts)),
             )?,
             room_0: Room::new(3usize),
             room_1: Room::new(2usize),
@@ -329,7 +329,7 @@ fn largest_3_table() -> Kernel<'static> {
     // s, all_reduce(x), at most 16 bytes per rank and step
     let s_tile = Transfer::output("s")
         .region(|_: [i64; 1], _: [i64; 0]| Region::new([]))
-        .by([Leg::collective([0], Owners::All)])
+        .by([Leg::collective([0], Owners::All).by(Algorithm::GatherTerms)])
         .tile(1);
     Kernel::new(
             "largest",

@@ -10,7 +10,7 @@
 //  7  communicate(C, mo)
 //  8  tensorize([mi, n, ki])
 
-use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer};
+use polyshard::runtime::engine::{Algorithm, Engine, Kernel, TileId, Transfer};
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
 use polyshard::runtime::leaf::{Assign, Role, contract};
 use polyshard::runtime::{DistArray, Leg, Owners, Region, Result, World, count};
@@ -151,7 +151,7 @@ fn kernel() -> Kernel<'static> {
             4 * mo..(4 * mo + 4).min(14),
             0..11,
         ]))
-        .by([Leg::collective([0], Owners::Parts)])
+        .by([Leg::collective([0], Owners::Parts).by(Algorithm::GatherTerms)])
         .tile(44);
     Kernel::new(
             "matmul",

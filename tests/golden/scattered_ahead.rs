@@ -11,7 +11,7 @@
 //  8  tensorize([mi, n, ki])
 //  9  pipeline(mo, 2)
 
-use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer};
+use polyshard::runtime::engine::{Algorithm, Engine, Kernel, TileId, Transfer};
 use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
 use polyshard::runtime::leaf::{Assign, Role, SlicesOf, contract};
 use polyshard::runtime::{DistArray, Leg, Owners, Region, Result, World, count};
@@ -157,7 +157,7 @@ fn kernel() -> Kernel<'static> {
             4 * mo..(4 * mo + 4).min(14),
             0..11,
         ]))
-        .by([Leg::collective([0], Owners::Parts)])
+        .by([Leg::collective([0], Owners::Parts).by(Algorithm::GatherTerms)])
         .ahead(2, 44);
     Kernel::new(
             "matmul",

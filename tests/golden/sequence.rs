@@ -12,7 +12,7 @@
 use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer};
 use polyshard::runtime::layout::{Mesh, Placement, Reach, Sharding};
 use polyshard::runtime::leaf::{Assign, Role, contract};
-use polyshard::runtime::{DistArray, Leg, Redistribution, Result, Way, World, count};
+use polyshard::runtime::{DistArray, Leg, Redistribution, Result, Route, World, count};
 
 /// The mesh: x: 3.
 pub fn mesh() -> Mesh {
@@ -89,7 +89,7 @@ impl<'world> Prepared<'world> {
                 &sharding_y_3(),
                 None,
                 &sharding_y_4(),
-                &Way::new([Leg::exchange([Reach::All])]),
+                &Route::from(Leg::exchange([Reach::All])),
             )?,
         })
     }

@@ -12,7 +12,9 @@
 //  9  communicate(B, ko)
 // 10  tensorize([mi, ni, ki])
 
-use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer, coordinates};
+use polyshard::runtime::engine::{
+    Algorithm, Engine, Kernel, TileId, Transfer, coordinates,
+};
 use polyshard::runtime::layout::{Mesh, Placement, Sharding};
 use polyshard::runtime::leaf::{Assign, Role, SlicesOf, contract};
 use polyshard::runtime::{DistArray, Leg, Owners, Region, Result, World, count};
@@ -165,7 +167,7 @@ fn kernel() -> Kernel<'static> {
             7 * x..(7 * x + 7).min(13),
             9 * ko..(9 * ko + 9).min(17),
         ]))
-        .by([Leg::collective([1], Owners::Parts)])
+        .by([Leg::collective([1], Owners::Parts).by(Algorithm::Direct)])
         .ahead(2, 63);
     // step 9: communicate(B, ko): B, broadcast(x), at most 288 bytes per rank and step
     let b_tile = Transfer::input("B", 1)
@@ -175,9 +177,10 @@ fn kernel() -> Kernel<'static> {
         ]))
         .by([
             Leg::collective(
-                [0],
-                Owners::One(coordinates(|_: [i64; 2], [ko]: [i64; 1]| [ko])),
-            ),
+                    [0],
+                    Owners::One(coordinates(|_: [i64; 2], [ko]: [i64; 1]| [ko])),
+                )
+                .by(Algorithm::Direct),
         ])
         .ahead(2, 36);
     // step 6: shard(C, m @ x, n @ y): C, local

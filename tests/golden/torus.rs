@@ -186,12 +186,12 @@ fn kernel() -> Kernel<'static> {
             }
         })
         .by([
-            Leg::Exchange {
-                reach: Neighbours::in_star([
+            Leg::exchange_with(
+                Neighbours::in_star([
                     Reach::Around { low: -1, high: 1 },
                     Reach::Around { low: -1, high: 1 },
                 ]),
-            },
+            ),
         ])
         .tile(20);
     // step 5: shard(w, dim(0) @ x): w, exchange, at most 24 bytes per rank and step

@@ -1,7 +1,7 @@
 //! The bytes per step in `explain()` are those that the busiest rank receives when the program runs.
 
 use polyshard::prelude::*;
-use polyshard::program::{Leg, Owners, Way};
+use polyshard::program::{Algorithm, Leg, Owners};
 use polyshard::runtime::Transport;
 use polyshard::schedule::Clause;
 use polyshard::source::{SourceOptions, rust_source};
@@ -130,16 +130,18 @@ fn run(program: &Program, transport: Transport) -> (Vec<Vec<u64>>, u64) {
 #[test]
 fn who_sums_up_what_is_stated_and_changes_no_bit() {
     let all = [Transport::Auto, Transport::Messages];
-    for (columns, in_pieces) in [(2000, false), (2100, true)] {
+    let forms = ["\"GatherTerms\"", "\"ReduceScatterGather\""];
+    for (columns, are_pieces) in [(2000, false), (2100, true)] {
+        let [form, other] = if are_pieces { [forms[1], forms[0]] } else { forms };
         let [x] = Mesh::new([("x", 4)]).axes();
         let text = format!("fn sums(A: [f64; 80, {columns}]) -> C: [f64; {columns}] {{ C[j] += A[i, j] }}");
         let sums = Schedule::new(parse_kernel(&text).expect("a text without mistakes").check().expect("a kernel"));
         for homes in [vec![], vec![pin(x, 1)]] {
             let program = program(&sums, &[("A", vec![dim(0).at(x)]), ("C", homes)]);
             let says = |program: &Program| program.to_string().contains(", each rank a piece");
-            assert_eq!(says(&program), in_pieces, "{program}");
+            assert_eq!(says(&program), are_pieces, "{program}");
             let source = rust_source(&program, &SourceOptions::default());
-            assert_eq!(source.contains(".in_pieces()"), in_pieces, "{source}");
+            assert_eq!(source.contains("Algorithm::ReduceScatterGather"), are_pieces, "{source}");
             let (expected, _) = run(&program, Transport::Auto);
             for transport in all {
                 let (found, received) = run(&program, transport);
@@ -148,27 +150,26 @@ fn who_sums_up_what_is_stated_and_changes_no_bit() {
             }
             // Choices that follow from sizes are checked again when a file is read.
             let text = serde_json::to_string(&program).expect("a program has a form");
-            let other = text.replace(&format!("\"in_pieces\":{in_pieces}"), &format!("\"in_pieces\":{}", !in_pieces));
+            let other = text.replace(form, other);
             let refused = serde_json::from_str::<Program>(&other).expect_err("it does not follow");
             assert!(refused.to_string().contains("do not follow from its transfers"), "{refused}");
         }
         let [open, closed] = [vec![Placement::partial("x")], vec![]]
             .map(|clauses| Sharding::new(&Mesh::new([("x", 4)]), &[columns], &clauses).expect("a sharding"));
         let program = Program::redistribution("A", [&open, &closed], DType::F64).expect("sums are closed");
-        assert_eq!(program.to_string().contains(", each rank a piece"), in_pieces, "{program}");
+        assert_eq!(program.to_string().contains(", each rank a piece"), are_pieces, "{program}");
         // A file may make the other choice: both are valid.
         let text = serde_json::to_string(&program).expect("a program has a form");
-        let text = text.replace(&format!("\"in_pieces\":{in_pieces}"), &format!("\"in_pieces\":{}", !in_pieces));
+        let text = text.replace(form, other);
         let other: Program = serde_json::from_str(&text).expect("sums meet so, too");
         for (program, transport) in [&program, &other].into_iter().flat_map(|program| all.map(|by| (program, by))) {
             assert_eq!(run(program, transport).1, program.report().traffic_bytes, "{transport:?}\n{program}");
         }
         // On explicit request, either algorithm gives the same bits.
-        let both = [true, false].map(|in_pieces| {
+        let both = [Algorithm::ReduceScatterGather, Algorithm::GatherTerms].map(|by| {
             let sums = polyshard::spmd(4, |world| {
-                let way = Way::closing([Leg::collective(vec![0], Owners::All)]);
-                let way = if in_pieces { way.in_pieces() } else { way };
-                let there = Redistribution::by(world, &open, None, &closed, &way)?;
+                let route = Leg::collective(vec![0], Owners::All).by(by.clone()).into();
+                let there = Redistribution::by(world, &open, None, &closed, &route)?;
                 let terms = DistArray::from_fn(world, &open, |at| 1.0 / (1 + at[0] + 5 * world.rank()) as f64)?;
                 let before = world.bytes_received();
                 let sums = there.run(world, &terms)?;

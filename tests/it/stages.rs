@@ -7,7 +7,7 @@ use polyshard::planner::cost_on;
 use polyshard::planner::placement::{ParallelismMatrix, PlacedMesh, matrices, place};
 use polyshard::planner::reduce::Strategy;
 use polyshard::prelude::*;
-use polyshard::program::{CollectiveBy, Direction, Leg, LegId, NestId, Owners, StagedLeg, TileId};
+use polyshard::program::{Algorithm, Direction, Leg, LegId, NestId, Owners, StagedLeg, TileId};
 use polyshard::runtime::{Transport, spmd_emulated};
 use polyshard_testing::random::Choices;
 use polyshard_testing::random::algorithms::algorithm_of;
@@ -190,7 +190,7 @@ fn stages_that_cannot_be_are_refused() {
         nest: NestId(0),
         tile: TileId(tile),
         leg: LegId(leg),
-        by: Some(CollectiveBy::Stages(stages)),
+        by: Algorithm::Stages(stages),
         why: "it is tried".into(),
     };
     let refused = |program: &Program, leg| program.in_stages(&[leg]).expect_err("it should be refused").to_string();
@@ -282,7 +282,7 @@ fn sums_in_any_order_meet_by_what_takes_the_least_time() {
             nest: NestId(0),
             tile: TileId(program.nest().transfers.len() - 1),
             leg: LegId(0),
-            by: Some(CollectiveBy::Procedure(plan.procedure_in_mesh())),
+            by: Algorithm::Procedure(plan.procedure_in_mesh()),
             why: "it is the fastest procedure".into(),
         };
         if any_order {

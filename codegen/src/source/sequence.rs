@@ -158,7 +158,7 @@ impl<'a> Walk<'a> {
         let (step, target) = (&self.names.steps[self.steps.len()], self.array(moved.target));
         self.steps.push(Step { name: step, moved, from, to });
         let made = is_of_round.then(|| self.made(moved.target, None));
-        if moved.way.procedure().is_none() {
+        if moved.route.procedure().is_none() {
             let source = self.argument(moved.source);
             return made
                 .into_iter()

@@ -22,7 +22,7 @@ use super::{comment, mentions, reduction};
 use crate::data::Data;
 use polyshard_layout::{Neighbours, Reach, Stages, Stencil};
 use polyshard_program::{
-    Assign, Buffers, CollectiveBy, Direction, Expr, Leg, NestId, Owners, Passing, Region, Shift, TileId, Transfer,
+    Algorithm, Assign, Buffers, Direction, Expr, Leg, NestId, Owners, Packing, Region, Shift, TileId, Transfer,
 };
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
@@ -194,21 +194,12 @@ fn tile(transfer: &Transfer) -> Option<TokenStream> {
             quote! { .ahead(#depth, #capacity) }
         }
     };
-    let flags = [("fixed", tile.is_fixed), ("own_in_place", tile.own_in_place), ("in_pieces", tile.in_pieces)];
+    let flags = [("fixed", tile.is_fixed), ("own_in_place", tile.own_in_place)];
     let flags = flags.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| {
         let name = format_ident!("{name}");
         quote! { .#name() }
     });
-    let passing = match tile.passing {
-        Passing::Direct => None,
-        Passing::Chain(segments) => Some((quote! { Chain }, segments)),
-        Passing::Circulant(segments) => Some((quote! { Circulant }, segments)),
-    };
-    let passing = passing.map(|(how, segments)| {
-        let segments = literal(segments as i64);
-        quote! { .passing(Passing::#how(#segments)) }
-    });
-    Some(quote! { #buffers #(#flags)* #passing })
+    Some(quote! { #buffers #(#flags)* })
 }
 
 /// A leg as a value; `coordinates` writes those of ranks.
@@ -233,13 +224,27 @@ pub(super) fn leg(leg: &Leg, coordinates: &dyn Fn(&[Expr]) -> TokenStream) -> To
                 Owners::All => quote! { Owners::All },
                 Owners::Parts => quote! { Owners::Parts },
             };
+            let new = quote! { Leg::collective([#(#numbers),*], #owners) };
+            let segments = |segments: &usize| literal(*segments as i64);
             let by = match by {
-                None => return quote! { Leg::collective([#(#numbers),*], #owners) },
-                Some(CollectiveBy::Procedure(procedure)) => {
+                Algorithm::Library => return new,
+                Algorithm::Direct => quote! { Direct },
+                Algorithm::EachPart => quote! { EachPart },
+                Algorithm::GatherTerms => quote! { GatherTerms },
+                Algorithm::ReduceScatterGather => quote! { ReduceScatterGather },
+                Algorithm::Chain(count) => {
+                    let count = segments(count);
+                    quote! { Chain(#count) }
+                }
+                Algorithm::Circulant(count) => {
+                    let count = segments(count);
+                    quote! { Circulant(#count) }
+                }
+                Algorithm::Procedure(procedure) => {
                     let procedure = reduction::procedure(procedure);
                     quote! { Procedure(#procedure) }
                 }
-                Some(CollectiveBy::Stages(stages)) => {
+                Algorithm::Stages(stages) => {
                     let stages = stages_of(stages);
                     quote! {
                         Stages(
@@ -249,9 +254,7 @@ pub(super) fn leg(leg: &Leg, coordinates: &dyn Fn(&[Expr]) -> TokenStream) -> To
                     }
                 }
             };
-            quote! {
-                Leg::Collective { axes: [#(#numbers),*].into(), owners: #owners, by: Some(CollectiveBy::#by) }
-            }
+            quote! { #new.by(Algorithm::#by) }
         }
         Leg::Shift(Shift { axis, by, counter }) => {
             let (axis, counter) = (literal(axis.0 as i64), literal(counter.0 as i64));
@@ -262,13 +265,22 @@ pub(super) fn leg(leg: &Leg, coordinates: &dyn Fn(&[Expr]) -> TokenStream) -> To
             let [owner, served] = [owner, served].map(|exprs| coordinates(exprs));
             quote! { Leg::Permute { owner: #owner, served: #served } }
         }
-        Leg::Halo { reach } | Leg::Exchange { reach } => {
-            let (along, is_halo) = (along_of(reach), matches!(leg, Leg::Halo { .. }));
-            match (reach.stencil, is_halo) {
-                (Stencil::Box, true) => quote! { Leg::halo(#along) },
-                (Stencil::Box, false) => quote! { Leg::exchange(#along) },
-                (Stencil::Star, true) => quote! { Leg::Halo { reach: Neighbours::in_star(#along) } },
-                (Stencil::Star, false) => quote! { Leg::Exchange { reach: Neighbours::in_star(#along) } },
+        Leg::Halo { reach } => {
+            let along = along_of(reach);
+            match reach.stencil {
+                Stencil::Box => quote! { Leg::halo(#along) },
+                Stencil::Star => quote! { Leg::Halo { reach: Neighbours::in_star(#along) } },
+            }
+        }
+        Leg::Exchange { reach, packing } => {
+            let along = along_of(reach);
+            let new = match reach.stencil {
+                Stencil::Box => quote! { Leg::exchange(#along) },
+                Stencil::Star => quote! { Leg::exchange_with(Neighbours::in_star(#along)) },
+            };
+            match packing {
+                Packing::Packed => new,
+                Packing::LaidOut => quote! { #new.laid_out() },
             }
         }
     }

@@ -1,10 +1,10 @@
 //! Legs as collectives in groups, to be priced by a machine. Tests: `planner/tests/it/cost.rs`.
 
 use super::{ExchangePrice, Prices};
-use polyshard_layout::{Collective, DType, Mesh, Neighbours, Reach, Sharding, Stages};
+use polyshard_layout::{Collective, DType, Mesh, Neighbours, Reach, Sharding, Stages, SumAlgorithm};
 use polyshard_machine::{GroupedCollective, MachineError, Seconds};
 use polyshard_program::reduction::{LoweredStep, Procedure};
-use polyshard_program::{CollectiveBy, Direction, Leg, Move, Nest, Owners, Program, Transfer, Volume, Way};
+use polyshard_program::{Algorithm, Direction, Leg, Move, Nest, Owners, Program, Route, Transfer, Volume};
 
 /// One action of a transfer, with all its repetitions in a run.
 #[derive(Clone)]
@@ -74,8 +74,6 @@ struct Carried<'a> {
     /// The bytes of a tile, and the maximum of them that a rank receives at a time.
     tile: f64,
     received: f64,
-    /// Whether parts are broadcast one by one, or sums taken in pieces.
-    in_pieces: bool,
     /// Whether sums are sent while others are computed: then no library adds them.
     is_ahead: bool,
     /// Whether ranks that share memory synchronise each time. Inputs of nests are published once, and read as often as
@@ -103,7 +101,6 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
         shifts: volume.times - times,
         tile: transfer.tile.capacity as f64 * dtype.size() as f64,
         received: volume.each as f64,
-        in_pieces: transfer.tile.in_pieces,
         is_ahead: transfer.ahead > 0,
         meets: transfer.direction != Direction::In,
     };
@@ -119,13 +116,13 @@ pub(super) fn of_move(
 ) -> Result<Vec<Action>, MachineError> {
     let [from, to] = [moved.source, moved.target].map(|id| &program.array(id).sharding);
     let bytes_of = |sharding: &Sharding| sharding.largest_shard() as f64 * program.dtype().size() as f64;
-    if received == 0.0 && moved.way.procedure().is_none() {
+    if received == 0.0 && moved.route.procedure().is_none() {
         return Ok(vec![Action::Copy { times: 1, bytes: bytes_of(to) }]);
     }
-    let mesh = Way::mesh(moved.kept.as_ref().unwrap_or(from), to);
-    let then = if moved.way.closes_sums() && moved.way.legs.len() > 1 { received.min(bytes_of(to)) } else { 0.0 };
+    let mesh = <Route>::common_mesh(moved.kept.as_ref().unwrap_or(from), to);
+    let then = if moved.closes_sums() && moved.route.legs.len() > 1 { received.min(bytes_of(to)) } else { 0.0 };
     let leg = |(leg, direction): (&Leg, Direction)| {
-        if let (Leg::Exchange { reach }, false) = (leg, moved.way.closes_sums()) {
+        if let (Leg::Exchange { reach, .. }, false) = (leg, moved.closes_sums()) {
             let from = moved.kept.as_ref().unwrap_or(from);
             let exchanged = |seconds| Ok(vec![Action::Exchanged { seconds, touched: 2.0 * received }]);
             match prices.exchange([from, to], &mesh, reach, program.dtype())? {
@@ -143,14 +140,13 @@ pub(super) fn of_move(
             busy: 1,
             shifts: 0,
             tile: bytes_of(if direction == Direction::In { to } else { from }),
-            received: if direction == moved.way.direction { received - then } else { then },
-            in_pieces: moved.way.in_pieces,
+            received: if direction == moved.direction { received - then } else { then },
             is_ahead: false,
             meets: true,
         };
         Ok(carried.by(leg))
     };
-    let legs = moved.way.taken().into_iter().map(leg).collect::<Result<Vec<_>, MachineError>>()?;
+    let legs = moved.route.taken(moved.direction).into_iter().map(leg).collect::<Result<Vec<_>, MachineError>>()?;
     Ok(legs.concat())
 }
 
@@ -188,36 +184,34 @@ pub(super) fn messages(
 impl Carried<'_> {
     /// The actions of a leg.
     fn by(&self, leg: &Leg) -> Vec<Action> {
-        let Self { mesh, times, tile, received, in_pieces, .. } = *self;
+        let Self { mesh, times, tile, received, .. } = *self;
         let members = |axes: &[usize]| mesh.group_size(axes) as f64;
         match (leg, self.direction) {
             (
-                Leg::Collective {
-                    owners: Owners::One(_) | Owners::Parts, by: Some(CollectiveBy::Stages(stages)), ..
-                },
+                Leg::Collective { owners: Owners::One(_) | Owners::Parts, by: Algorithm::Stages(stages), .. },
                 Direction::In,
             ) => spread(times, leg, stages, mesh, tile),
-            (Leg::Collective { by: Some(CollectiveBy::Stages(stages)), .. }, Direction::Out { any_order }) => {
+            (Leg::Collective { by: Algorithm::Stages(stages), .. }, Direction::Out { any_order }) => {
                 met(times, leg, stages, mesh, tile, !any_order && meets_in_order(self.dtype))
             }
-            (Leg::Collective { by: Some(CollectiveBy::Procedure(procedure)), .. }, Direction::Out { .. }) => {
+            (Leg::Collective { by: Algorithm::Procedure(procedure), .. }, Direction::Out { .. }) => {
                 of_procedure(times, procedure, tile)
             }
             (Leg::InPlace, _) | (Leg::Collective { owners: Owners::All, .. }, Direction::In) => Vec::new(),
             (Leg::Copy, _) => vec![Action::Copy { times, bytes: tile }],
-            (Leg::Collective { axes, owners, .. }, Direction::In) => {
-                let is_broadcast = matches!(owners, Owners::One(_)) || in_pieces;
+            (Leg::Collective { axes, owners, by }, Direction::In) => {
+                let is_broadcast = matches!(owners, Owners::One(_)) || *by == Algorithm::EachPart;
                 let operation = if is_broadcast { Collective::Broadcast } else { Collective::AllGather };
                 vec![self.together(self.busy, operation, axes)]
             }
-            (Leg::Collective { axes, owners, .. }, Direction::Out { any_order }) => {
+            (Leg::Collective { axes, owners, by }, Direction::Out { any_order }) => {
                 let in_order = !any_order && meets_in_order(self.dtype) || self.is_ahead;
-                let in_pieces = in_order.then_some(in_pieces);
-                sums(times, summing(owners), &self.groups(axes), members(axes), [tile, received], in_pieces)
+                let by = if in_order { by.of_sums() } else { SumAlgorithm::Library };
+                sums(times, summing(owners), &self.groups(axes), members(axes), [tile, received], by)
             }
             (Leg::Shift(shift), _) => vec![self.together(self.shifts, Collective::Permute, &[shift.axis.0])],
             (Leg::Permute { .. }, _) => vec![self.together(self.busy, Collective::Exchange, &all(mesh))],
-            (Leg::Halo { reach } | Leg::Exchange { reach }, _) => {
+            (Leg::Halo { reach } | Leg::Exchange { reach, .. }, _) => {
                 let far: Vec<_> = all(mesh).into_iter().filter(|&axis| reach.along[axis] != Reach::OWN).collect();
                 vec![self.together(self.busy, Collective::Exchange, &far)]
             }
@@ -285,11 +279,9 @@ fn met(times: u64, leg: &Leg, stages: &Stages, mesh: &Mesh, tile: f64, in_order:
             Owners::All if stage == 0 => (Collective::AllReduce, held),
             Owners::All | Owners::Parts => (Collective::ReduceScatter, held / size),
         };
-        let carried_out = match in_order {
-            true => self::in_order(operation, size, held, true),
-            false => vec![(operation.into(), held)],
-        };
-        operations.extend(carried_out.into_iter().map(|(operation, bytes)| (stage, operation, bytes)));
+        let by = if in_order { SumAlgorithm::ReduceScatterGather } else { SumAlgorithm::Library };
+        let carried_out = self::operations(operation, size, held, by).into_iter();
+        operations.extend(carried_out.map(|(operation, bytes)| (stage, operation, bytes)));
         held = next;
     }
     if *owners == Owners::All {
@@ -340,20 +332,16 @@ fn meets_in_order(dtype: DType) -> bool {
     dtype.is_float() && dtype.native().is_ok()
 }
 
-/// Sums of tiles in groups: by the library's collective, or in rank order, in pieces or not. No rank receives more
-/// bytes at a time than the second of `bytes` and `received`.
+/// Sums of tiles in groups. No rank receives more bytes at a time than the second of `bytes` and `received`.
 fn sums(
     times: u64,
     operation: Collective,
     groups: &Groups,
     members: f64,
     [tile, received]: [f64; 2],
-    in_pieces: Option<bool>,
+    by: SumAlgorithm,
 ) -> Vec<Action> {
-    let operations = match in_pieces {
-        None => vec![(operation.into(), tile)],
-        Some(in_pieces) => in_order(operation, members, tile, in_pieces),
-    };
+    let operations = operations(operation, members, tile, by);
     // Terms that are read in place are read once.
     let touched = combined(received, members);
     let action = |(nth, (operation, bytes)): (usize, (Operation, f64))| Action::Together {
@@ -367,18 +355,21 @@ fn sums(
     operations.into_iter().enumerate().map(action).collect()
 }
 
-/// Sums of floats in rank order, by messages between pairs: each rank receives a piece of all terms and sends on its
-/// sum, or each rank that needs the sum receives all terms whole. Returns operations, each with the bytes that a rank
-/// holds before it; `bytes` are summed.
-fn in_order(operation: Collective, members: f64, bytes: f64, in_pieces: bool) -> Vec<(Operation, f64)> {
+/// Sums by the library's collective, or in rank order, by messages between pairs: each rank receives a piece of all terms
+/// and sends on its sum, or each rank that needs the sum receives all terms whole. Returns operations, each with the bytes
+/// that a rank holds before it; `bytes` are summed.
+fn operations(operation: Collective, members: f64, bytes: f64, by: SumAlgorithm) -> Vec<(Operation, f64)> {
     let piece = bytes / members;
-    match (operation, in_pieces) {
-        (Collective::Reduce, true) => vec![(Collective::Exchange.into(), bytes), (Operation::Gather, piece)],
-        (Collective::Reduce, false) => vec![(Operation::Gather, bytes)],
-        (Collective::AllReduce, true) => {
+    match (by, operation) {
+        (SumAlgorithm::Library, operation) => vec![(operation.into(), bytes)],
+        (SumAlgorithm::GatherTerms, Collective::Reduce) => vec![(Operation::Gather, bytes)],
+        (SumAlgorithm::GatherTerms, Collective::AllReduce) => vec![(Collective::AllGather.into(), bytes)],
+        (SumAlgorithm::ReduceScatterGather, Collective::Reduce) => {
+            vec![(Collective::Exchange.into(), bytes), (Operation::Gather, piece)]
+        }
+        (SumAlgorithm::ReduceScatterGather, Collective::AllReduce) => {
             vec![(Collective::Exchange.into(), bytes), (Collective::AllGather.into(), piece)]
         }
-        (Collective::AllReduce, false) => vec![(Collective::AllGather.into(), bytes)],
         _ => vec![(Collective::Exchange.into(), bytes)],
     }
 }
@@ -395,7 +386,7 @@ pub(super) fn of_procedure(times: u64, procedure: &Procedure, bytes: f64) -> Vec
     // Each rank receives its piece of all other ranks' terms, and the sums of the other pieces.
     let received = 2.0 * bytes * (members - 1.0) / members;
     let groups = Groups::Of(procedure.groups().to_vec());
-    sums(times, Collective::AllReduce, &groups, members, [bytes, received], Some(true))
+    sums(times, Collective::AllReduce, &groups, members, [bytes, received], SumAlgorithm::ReduceScatterGather)
 }
 
 /// The action of one of several steps that combine `bytes` bytes each time.

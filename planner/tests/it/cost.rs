@@ -10,7 +10,7 @@ use polyshard_planner::cost::{CostedPart, Spent, cost};
 use polyshard_planner::redistribution;
 use polyshard_polyhedral::Schedule;
 use polyshard_program::reduction::{Lowered, LoweredStep, Procedure};
-use polyshard_program::{CollectiveBy, DType, LegId, NestId, Program, StagedLeg, TileId, example};
+use polyshard_program::{DType, LegId, NestId, Program, StagedLeg, TileId, example};
 
 const RATE: f64 = 1e10;
 const MEMORY: f64 = 2e10;
@@ -526,7 +526,7 @@ fn sums_and_moves_are_priced_as_what_they_are() {
     let lowered = Lowered::from_steps(vec![vec![0, 1, 2, 3]], 2, steps.iter().map(step).collect()).expect("of 4 ranks");
     let priced = |by: Procedure| {
         let program = divided.clone().shard("C", vec![]).lower().expect("it is legal");
-        let by = Some(CollectiveBy::Procedure(by));
+        let by = polyshard_program::Algorithm::Procedure(by);
         let leg = StagedLeg { nest: NestId(0), tile: TileId(2), leg: LegId(0), by, why: "it is tried".into() };
         cost(&program.in_stages(&[leg]).expect("it adds up all"), &machine).expect("a cost").moving()
     };

@@ -187,7 +187,7 @@ fn replicated_axes_are_the_readers_own_and_far_owners_are_anywhere() {
         || Schedule::from_spec(stencil(64, &FIVE, true)).distribute(["i", "j"], ["io", "jo"], ["ii", "ji"], &mesh);
     let lies = |schedule: Schedule| lowered(&schedule.shard("C", [dim(0).at(x), dim(1).at(y)]));
     let reach = |schedule: Schedule| match &lies(schedule).nest().transfers[0].route.legs[..] {
-        [Leg::Halo { reach } | Leg::Exchange { reach }] => reach.clone(),
+        [Leg::Halo { reach } | Leg::Exchange { reach, .. }] => reach.clone(),
         other => panic!("{other:?}"),
     };
     let (near, own) = (Reach::Around { low: -1, high: 1 }, Reach::OWN);

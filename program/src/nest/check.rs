@@ -5,7 +5,7 @@
 //! regions, ranks that communicate together make the same calls. It does not check that the right elements move: isl proved
 //! that when the schedule was lowered, and the file states it. Tests: `program/tests/it/refused.rs`.
 
-use super::{CollectiveBy, Direction, Leaf, LeafAccess, Leg, Nest, Owners, Region, Transfer};
+use super::{Algorithm, Direction, Leaf, LeafAccess, Leg, Nest, Owners, Region, Transfer};
 use crate::bounds::LIMIT;
 use crate::expr::{Expr, Symbol};
 use crate::ids::{AxisId, Depth, LegId, OperandId, StepId, TensorId};
@@ -119,7 +119,7 @@ impl Nest {
         }
         let among_copies = |leg: &Leg| match leg {
             Leg::Collective { axes, .. } => self.copies.iter().any(|axis| axes.contains(axis)),
-            Leg::Halo { reach } | Leg::Exchange { reach } => {
+            Leg::Halo { reach } | Leg::Exchange { reach, .. } => {
                 self.copies.iter().any(|&axis| reach.along[axis] != Reach::OWN)
             }
             Leg::InPlace | Leg::Copy | Leg::Permute { .. } | Leg::Shift(_) => false,
@@ -152,12 +152,11 @@ impl Nest {
                     return Err(format!("along axes {:?} of a mesh of {ndim}", &axes[..]));
                 }
                 match by {
-                    None => {}
-                    Some(CollectiveBy::Stages(stages)) => {
+                    Algorithm::Stages(stages) => {
                         let checked = stages.check(&self.mesh, axes);
                         checked.map_err(|error| format!("by a collective with invalid stages: {error}"))?;
                     }
-                    Some(CollectiveBy::Procedure(procedure)) => {
+                    Algorithm::Procedure(procedure) => {
                         let is_in_order = procedure.steps().is_none();
                         let refused = match (direction, owners) {
                             (Direction::In, _) => Some("it adds up sums, but this is an input".into()),
@@ -178,6 +177,8 @@ impl Nest {
                             return Err(format!("by an invalid procedure: {why}"));
                         }
                     }
+                    // The other algorithms follow from the transfer.
+                    _ => {}
                 }
                 match owners {
                     Owners::One(root) => ranks(root, axes.len()),
@@ -186,7 +187,7 @@ impl Nest {
                 }
             }
             Leg::Permute { owner, served } => ranks(owner, ndim).and_then(|()| ranks(served, ndim)),
-            Leg::Halo { reach } | Leg::Exchange { reach } => {
+            Leg::Halo { reach } | Leg::Exchange { reach, .. } => {
                 let ordered = |reach: &Reach| match reach {
                     Reach::All => true,
                     Reach::Within { low, high } | Reach::Around { low, high } => {

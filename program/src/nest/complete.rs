@@ -1,13 +1,13 @@
 //! The derived parts of a nest: its tiles and its report.
 
-use super::{Buffers, CollectiveBy, Direction, LeafOp, Leg, Nest, Owners, Passing, Route, Tile, Transfer};
+use super::{Algorithm, Buffers, Direction, LeafOp, Leg, Nest, Owners, Tile, Transfer};
 use crate::expr::Symbol;
 use crate::ids::LoopId;
 use crate::kernel::Assign;
 use crate::proof::Proof;
 use crate::report::report;
 use crate::traffic;
-use polyshard_layout::SumKind;
+use polyshard_layout::SumAlgorithm;
 
 impl Nest {
     /// Returns the nest with the parts derived from its transfers and its leaf, and with these proofs in its report.
@@ -25,8 +25,16 @@ impl Nest {
     }
 
     fn with_tiles(mut self) -> Self {
-        let tiles: Vec<_> = self.transfers.iter().map(|transfer| self.tile(transfer)).collect();
-        self.transfers.iter_mut().zip(tiles).for_each(|(transfer, tile)| transfer.tile = tile);
+        let derived: Vec<_> =
+            self.transfers.iter().map(|transfer| (self.tile(transfer), self.algorithms(transfer))).collect();
+        for (transfer, (tile, algorithms)) in self.transfers.iter_mut().zip(derived) {
+            transfer.tile = tile;
+            let collectives = transfer.route.legs.iter_mut().filter_map(|leg| match leg {
+                Leg::Collective { by, .. } => Some(by),
+                _ => None,
+            });
+            collectives.zip(algorithms).for_each(|(by, algorithm)| *by = algorithm);
+        }
         self.leaf.overwrites = self.overwrites();
         // If the interior cannot be determined, the checks refuse the nest.
         self.leaf.interior = self.interior().unwrap_or_default();
@@ -47,17 +55,30 @@ impl Nest {
         let is_fixed = matches!(route.legs[..], [Leg::Halo { .. } | Leg::Exchange { .. }]) && !varies();
         let is_halo = matches!(route.legs[..], [Leg::Halo { .. }]) && *direction == Direction::In && *ahead == 0;
         let own_in_place = is_halo && !region.has_blocks() && self.leaf.op == LeafOp::Nest;
-        let in_pieces = match direction {
-            Direction::In => self.is_owned_by_few(transfer),
-            Direction::Out { .. } => self.in_pieces(route, *direction, tile.capacity),
+        Tile { buffers, is_fixed, own_in_place, ..*tile }
+    }
+
+    /// By collective, how it is carried out.
+    fn algorithms(&self, transfer: &Transfer) -> Vec<Algorithm> {
+        let of_leg = |(nth, leg): (usize, &Leg)| {
+            let Leg::Collective { axes, owners, by } = leg else { return None };
+            let members = self.mesh.group_size(axes);
+            let bytes = self.bytes_of(transfer.tile.capacity);
+            Some(match (by, transfer.direction, owners) {
+                (Algorithm::Stages(_) | Algorithm::Procedure(_), ..) => by.clone(),
+                (_, Direction::In, Owners::One(_)) if transfer.ahead > 0 && nth == 0 => {
+                    Algorithm::of_broadcast(members, bytes)
+                }
+                (_, Direction::In, Owners::Parts) if transfer.ahead > 0 => Algorithm::Direct,
+                (_, Direction::In, Owners::Parts) if nth == 0 && self.is_owned_by_few(transfer, axes) => {
+                    Algorithm::EachPart
+                }
+                (_, Direction::In | Direction::Out { any_order: true }, _) => Algorithm::Library,
+                (_, Direction::Out { any_order: false }, Owners::Parts) => Algorithm::GatherTerms,
+                (_, Direction::Out { any_order: false }, _) => SumAlgorithm::in_order(bytes, members).into(),
+            })
         };
-        let passing = match (direction, route.at_owners()) {
-            (Direction::In, [Leg::Collective { axes, owners: Owners::One(_), .. }, ..]) if *ahead > 0 => {
-                Passing::new(self.mesh.group_size(axes), self.bytes_of(tile.capacity))
-            }
-            _ => Passing::Direct,
-        };
-        Tile { buffers, is_fixed, own_in_place, in_pieces, passing, ..*tile }
+        transfer.route.legs.iter().enumerate().filter_map(of_leg).collect()
     }
 
     fn bytes_of(&self, elements: usize) -> u64 {
@@ -66,28 +87,11 @@ impl Nest {
 
     /// Whether at most half of the members of a group that gathers parts of a region own one: an all-gather handles parts of equal size
     /// well, and others badly.
-    fn is_owned_by_few(&self, Transfer { tensor, route, region, ahead, .. }: &Transfer) -> bool {
-        let [Leg::Collective { axes, owners: Owners::Parts, by: None }, ..] = route.at_owners() else {
-            return false;
-        };
+    fn is_owned_by_few(&self, Transfer { tensor, region, .. }: &Transfer, axes: &[usize]) -> bool {
         let dims = self.shardings[tensor.0].dims().iter().zip(region.max_extents(&self.ranges()));
         let owners = dims.map(|(layout, extent)| layout.most_owners(extent.unsigned_abs() as usize, axes) as u64);
         let owners = owners.fold(1, u64::saturating_mul);
-        owners <= self.mesh.group_size(axes) / 2 && *ahead == 0 && !region.has_blocks()
-    }
-
-    /// Whether each member of the group in which sums meet takes a piece of tiles of this capacity.
-    fn in_pieces(&self, route: &Route, direction: Direction, capacity: usize) -> bool {
-        let [Leg::Collective { axes, owners: Owners::One(_) | Owners::All, by }] = route.at_owners() else {
-            return false;
-        };
-        let pays = match by {
-            None => SumKind::pays_in_pieces(self.bytes_of(capacity), self.mesh.group_size(axes)),
-            Some(CollectiveBy::Stages(_)) => true,
-            // The procedure says which rank combines which terms.
-            Some(CollectiveBy::Procedure(_)) => false,
-        };
-        pays && direction == (Direction::Out { any_order: false })
+        owners <= self.mesh.group_size(axes) / 2 && !region.has_blocks()
     }
 
     /// Whether the leaf overwrites the output in place: with `=`, in a nest that gives each element one value. Not for partial sums, of

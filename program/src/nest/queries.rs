@@ -4,7 +4,7 @@ use super::{Brought, Direction, Leg, Nest, Owners, Transfer};
 use crate::expr::{Ranges, Symbol};
 use crate::ids::{ArrayId, AxisId, NestId, OperandId, TensorId, TileId};
 use crate::pattern::Pattern;
-use polyshard_layout::{Name, Sharding, SumKind};
+use polyshard_layout::{Name, Sharding, SumAlgorithm, SumKind};
 
 impl Nest {
     /// Returns the transfer of the output.
@@ -59,10 +59,15 @@ impl Nest {
 
     /// The type and the order of the nest's sums.
     pub(crate) fn sum_kind(&self) -> SumKind {
-        let Transfer { tile, ahead, .. } = self.output();
-        let kind = SumKind::new(self.kernel.dtype(), tile.in_pieces);
+        let Transfer { route, ahead, direction, .. } = self.output();
+        let by = route.legs.iter().find_map(|leg| match leg {
+            Leg::Collective { by, .. } if *direction == (Direction::Out { any_order: false }) => Some(by.of_sums()),
+            _ => None,
+        });
+        let by = by.unwrap_or(SumAlgorithm::Library);
+        let kind = SumKind::new(self.kernel.dtype(), by);
         // A library never computes sums that are in flight during computation.
-        SumKind { in_pieces: kind.in_pieces || *ahead > 0 && tile.in_pieces, ..kind }
+        if *ahead > 0 { SumKind { by, ..kind } } else { kind }
     }
 
     /// Returns the maximum number of other ranks that a rank examines in one step, over all transfers: planning its messages takes

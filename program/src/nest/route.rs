@@ -22,7 +22,7 @@ use crate::expr::{Expr, Ranges, Symbol};
 use crate::ids::{Axes, AxisId, Depth, LegId, LoopId};
 use crate::pattern::Pattern;
 use crate::reduction::Procedure;
-use polyshard_layout::{Mesh, Neighbours, Reach, Stages, Stencil};
+use polyshard_layout::{Mesh, Neighbours, Reach, Stages, Stencil, SumAlgorithm};
 use serde::{Deserialize, Serialize};
 
 /// The direction of a transfer.
@@ -33,7 +33,7 @@ pub enum Direction {
     /// From the ranks that compute an output to its owners, which combine the values that they receive.
     Out {
         /// Whether the communication library chooses the order in which collectives add up partial sums, else it is that of
-        /// the ranks, or of the [procedure](CollectiveBy::Procedure).
+        /// the ranks, or of the [procedure](Algorithm::Procedure).
         any_order: bool,
     },
 }
@@ -78,9 +78,9 @@ pub enum Leg<C = Vec<Expr>> {
         axes: Axes,
         /// Which of these ranks own the region.
         owners: Owners<C>,
-        /// How it is carried out; as one call if not given.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        by: Option<CollectiveBy>,
+        /// How it is carried out.
+        #[serde(default, skip_serializing_if = "Algorithm::is_library")]
+        by: Algorithm,
     },
     /// From the tile that a neighbour had in the previous iteration.
     Shift(Shift),
@@ -102,18 +102,111 @@ pub enum Leg<C = Vec<Expr>> {
     Exchange {
         /// The offsets of owners, relative to the rank that reads or writes; as for a halo.
         reach: Neighbours,
+        /// How rows of arrays that are not contiguous are sent.
+        #[serde(default, skip_serializing_if = "Packing::is_packed")]
+        packing: Packing,
     },
 }
 
-/// How a collective is carried out if it is not one call.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum CollectiveBy {
+/// How a collective is carried out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Algorithm {
+    /// By one call of the communication library, which adds up terms in any order.
+    #[default]
+    Library,
+    /// By messages from each owner to all members, which may be in flight during computation.
+    Direct,
+    /// Each member forwards what one of them owns to the next, in this many segments.
+    Chain(usize),
+    /// What one member owns is broadcast in the minimum number of rounds, in this many segments (J. L. Träff, "Fast(er) construction of
+    /// round-optimal n-block broadcast schedules", 2022).
+    Circulant(usize),
+    /// Each member that owns a part broadcasts it.
+    EachPart,
+    /// Each member that wants sums receives all terms of them, and adds them up in rank order.
+    GatherTerms,
+    /// Each member adds up one piece in rank order, and sends it to those that want the sums.
+    ReduceScatterGather,
     /// In stages, one after the other. Fetched data spreads along them from the first to the last; sums meet from the last to the first,
     /// in which the ranks' order is that of the terms, and are sent back from the first to the last if all ranks own them.
     Stages(Stages),
     /// By a procedure in ranks of the mesh, whose groups are those of the collective: sums of an output that all members own. In each of
     /// its steps the communication library adds up terms in any order.
     Procedure(Procedure),
+}
+
+impl Algorithm {
+    /// Bytes of a segment, unless that makes too many: above the size that libraries send eagerly.
+    const SEGMENT: u64 = 256 << 10;
+
+    /// Maximum number of segments.
+    const SEGMENTS: u64 = 64;
+
+    /// Maximum number of ranks in a chain.
+    const CHAIN: u64 = 4;
+
+    /// Returns how at most `bytes` bytes are broadcast during computation in a group of `members` ranks: directly to one other rank, from
+    /// rank to rank in a short chain, else in the minimum number of rounds.
+    #[must_use]
+    pub fn of_broadcast(members: u64, bytes: u64) -> Self {
+        let segments = bytes.div_ceil(Self::SEGMENT).clamp(1, Self::SEGMENTS) as usize;
+        match members {
+            0..=2 => Self::Direct,
+            3..=Self::CHAIN => Self::Chain(segments),
+            _ => Self::Circulant(segments),
+        }
+    }
+
+    /// Returns whether it follows from the other parts of a program: neither stages nor a procedure have been chosen.
+    #[must_use]
+    pub fn is_derived(&self) -> bool {
+        !matches!(self, Self::Stages(_) | Self::Procedure(_))
+    }
+
+    fn is_library(&self) -> bool {
+        *self == Self::Library
+    }
+
+    /// Returns how members add up terms, in each stage if there are stages.
+    #[must_use]
+    pub fn of_sums(&self) -> SumAlgorithm {
+        match self {
+            Self::Library => SumAlgorithm::Library,
+            Self::ReduceScatterGather | Self::Stages(_) => SumAlgorithm::ReduceScatterGather,
+            Self::Direct
+            | Self::Chain(_)
+            | Self::Circulant(_)
+            | Self::EachPart
+            | Self::GatherTerms
+            | Self::Procedure(_) => SumAlgorithm::GatherTerms,
+        }
+    }
+}
+
+impl From<SumAlgorithm> for Algorithm {
+    fn from(algorithm: SumAlgorithm) -> Self {
+        match algorithm {
+            SumAlgorithm::Library => Self::Library,
+            SumAlgorithm::GatherTerms => Self::GatherTerms,
+            SumAlgorithm::ReduceScatterGather => Self::ReduceScatterGather,
+        }
+    }
+}
+
+/// How rows that are not contiguous are sent in one message of an exchange.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Packing {
+    /// They are packed.
+    #[default]
+    Packed,
+    /// The library is given their layout, if it supports that (MPI 3.1, section 4.1).
+    LaidOut,
+}
+
+impl Packing {
+    fn is_packed(&self) -> bool {
+        *self == Self::Packed
+    }
 }
 
 /// Which ranks along the axes of a collective own the region.
@@ -177,7 +270,7 @@ impl<C, R> Route<C, R> {
     #[must_use]
     pub fn star(&self) -> Option<&Neighbours> {
         let reach = self.legs.iter().find_map(|leg| match leg {
-            Leg::Halo { reach } | Leg::Exchange { reach } => Some(reach),
+            Leg::Halo { reach } | Leg::Exchange { reach, .. } => Some(reach),
             _ => None,
         });
         reach.filter(|reach| reach.stencil == Stencil::Star)
@@ -238,13 +331,37 @@ impl<C> Leg<C> {
     /// Returns the leg of a collective along axes, given as positions, in one call.
     #[must_use]
     pub fn collective(axes: impl Into<Axes>, owners: Owners<C>) -> Self {
-        Self::Collective { axes: axes.into(), owners, by: None }
+        Self::Collective { axes: axes.into(), owners, by: Algorithm::Library }
+    }
+
+    /// Returns the same leg, carried out by this algorithm if it is a collective.
+    #[must_use]
+    pub fn by(mut self, algorithm: impl Into<Algorithm>) -> Self {
+        if let Self::Collective { by, .. } = &mut self {
+            *by = algorithm.into();
+        }
+        self
+    }
+
+    /// Returns the same leg, with rows sent in place if it is an exchange, where the library supports that.
+    #[must_use]
+    pub fn laid_out(mut self) -> Self {
+        if let Self::Exchange { packing, .. } = &mut self {
+            *packing = Packing::LaidOut;
+        }
+        self
     }
 
     /// Returns the leg of an exchange with ranks that are in reach along every axis.
     #[must_use]
     pub fn exchange(along: impl Into<Vec<Reach>>) -> Self {
-        Self::Exchange { reach: Neighbours::in_box(along) }
+        Self::exchange_with(Neighbours::in_box(along))
+    }
+
+    /// Returns the leg of an exchange with ranks in reach.
+    #[must_use]
+    pub fn exchange_with(reach: Neighbours) -> Self {
+        Self::Exchange { reach, packing: Packing::Packed }
     }
 
     /// Returns the leg that shifts tiles by `by` places along an axis in each iteration of a loop.
@@ -276,7 +393,7 @@ impl<C> Leg<C> {
             Self::Shift(shift) => Leg::Shift(*shift),
             Self::Permute { owner, served } => Leg::Permute { owner: map(owner), served: map(served) },
             Self::Halo { reach } => Leg::Halo { reach: reach.clone() },
-            Self::Exchange { reach } => Leg::Exchange { reach: reach.clone() },
+            Self::Exchange { reach, packing } => Leg::Exchange { reach: reach.clone(), packing: *packing },
         }
     }
 
@@ -297,7 +414,7 @@ impl<C> Leg<C> {
         let along =
             |reach: &dyn Fn(usize) -> Reach| Neighbours::in_box((0..mesh.ndim()).map(reach).collect::<Vec<_>>());
         Some(match self {
-            Self::Halo { reach } | Self::Exchange { reach } => reach.clone(),
+            Self::Halo { reach } | Self::Exchange { reach, .. } => reach.clone(),
             Self::Collective { axes, .. } => along(&|axis| if axes.contains(&axis) { Reach::All } else { Reach::OWN }),
             Self::Shift(Shift { axis, by, .. }) => {
                 along(&|other| if other == axis.0 { Reach::Around { low: *by, high: *by } } else { Reach::OWN })
@@ -311,7 +428,7 @@ impl<C> Leg<C> {
     #[must_use]
     pub fn stages(&self) -> Option<&Stages> {
         match self {
-            Self::Collective { by: Some(CollectiveBy::Stages(stages)), .. } => Some(stages),
+            Self::Collective { by: Algorithm::Stages(stages), .. } => Some(stages),
             _ => None,
         }
     }
@@ -320,7 +437,7 @@ impl<C> Leg<C> {
     #[must_use]
     pub fn procedure(&self) -> Option<&Procedure> {
         match self {
-            Self::Collective { by: Some(CollectiveBy::Procedure(procedure)), .. } => Some(procedure),
+            Self::Collective { by: Algorithm::Procedure(procedure), .. } => Some(procedure),
             _ => None,
         }
     }
@@ -359,7 +476,7 @@ impl<C> Leg<C> {
             Self::InPlace | Self::Copy => 0,
             Self::Collective { axes, .. } => mesh.group_size(axes) as usize - 1,
             Self::Shift(_) | Self::Permute { .. } => 2,
-            Self::Halo { reach } | Self::Exchange { reach } => mesh.others_in_reach(reach),
+            Self::Halo { reach } | Self::Exchange { reach, .. } => mesh.others_in_reach(reach),
         }
     }
 }

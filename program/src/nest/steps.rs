@@ -95,7 +95,7 @@ impl Nest {
                     parts(&mut self.mesh.members(&rank.coordinates, axes)) == count(&wanted)
                 }
                 Leg::Permute { owner, .. } => has_all(rank.rank_at(owner, counters)),
-                Leg::Halo { reach } | Leg::Exchange { reach } => {
+                Leg::Halo { reach } | Leg::Exchange { reach, .. } => {
                     // Each rank keeps its own term of a partial sum.
                     let own = |owner: &Vec<usize>| {
                         let term = |&axis: &usize| owner[axis] == rank.coordinates[axis];

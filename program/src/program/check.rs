@@ -2,12 +2,12 @@
 
 use super::body::{awaits_fit, statements};
 use super::{Array, ArrayKind, Body, Carried, MOST_ROUNDS, Move, Part, Repeat};
+use crate::between::RouteError;
 use crate::ids::{ArrayId, MoveId, NestId, RepeatId, StatementId};
 use crate::kernel::Assign;
-use crate::nest::{Brought, Nest};
+use crate::nest::{Brought, Direction, Nest, Route};
 use crate::reduction::Procedure;
 use crate::statement::Statement;
-use crate::way::{Way, WayError};
 use polyshard_layout::{DType, Mesh, Name, NotNative, Sharding, counted};
 
 /// Why statements are not a program. Statements, which are kernels, moves and repetitions here, are numbered from 1.
@@ -349,7 +349,7 @@ fn rounded_apart(dtype: DType, arrays: &[Array], body: &Body) -> Vec<Option<Name
             nest.arrays.last().into_iter().for_each(|&output| tell(output, of));
         }
         for moved in &body.moves {
-            let by_library = moved.way.procedure().is_some_and(|procedure| procedure.steps().is_some());
+            let by_library = moved.route.procedure().is_some_and(|procedure| procedure.steps().is_some());
             let own = arrays.get(moved.source.0).filter(|_| by_library && moved.op.depends_on_order(dtype));
             tell(moved.target, own.map(|array| array.name).or_else(|| known(&moved.source)));
         }
@@ -387,9 +387,12 @@ fn move_fits(mesh: &Mesh, arrays: &[Array], moved: &Move) -> Result<(), String> 
     }
     let closed = source.sharding.closed_axes(&target.sharding).map_err(|error| error.to_string())?;
     let from = moved.kept.as_ref().unwrap_or(&source.sharding);
-    match moved.way.procedure() {
+    if moved.direction != Direction::between(&source.sharding, &target.sharding) {
+        return Err(format!("`{}` has an invalid route: {}", source.name, RouteError::Legs));
+    }
+    match moved.route.procedure() {
         None => {
-            let fits = moved.way.check(from, &target.sharding);
+            let fits = moved.route.check_between(from, &target.sharding);
             fits.map_err(|why| format!("`{}` has an invalid route: {why}", source.name))?;
             if moved.op != Assign::Add {
                 let (name, op) = (source.name, moved.op);
@@ -419,9 +422,9 @@ fn reduction_fits(moved: &Move, by: &Procedure, arrays: [&Array; 2], axes: Vec<u
     }
     let checked = by.check_along(source.mesh(), &axes);
     checked.map_err(|why| format!("the reduction of `{name}` from {source} to {target} {why}"))?;
-    match moved.way == Way::by_procedure(axes, by.clone()) {
+    match moved.route == Route::by_procedure(axes, by.clone()) {
         true => Ok(()),
-        false => Err(format!("`{name}` has an invalid route: {}", WayError::Legs)),
+        false => Err(format!("`{name}` has an invalid route: {}", RouteError::Legs)),
     }
 }
 

@@ -5,7 +5,7 @@ use super::check::ProgramError;
 use super::{Part, Program};
 use crate::ids::{LegId, NestId, StatementId, TileId};
 use crate::matching::Matching;
-use crate::nest::{CollectiveBy, Leg, Nest};
+use crate::nest::{Algorithm, Leg, Nest};
 use crate::proof::{Proof, Property};
 
 /// How a collective of a program is carried out, and why.
@@ -17,8 +17,8 @@ pub struct StagedLeg {
     pub tile: TileId,
     /// The leg of the transfer's route.
     pub leg: LegId,
-    /// The stages or the procedure; without one, it is one call.
-    pub by: Option<CollectiveBy>,
+    /// The stages or the procedure; with any other algorithm, it is one call.
+    pub by: Algorithm,
     /// Why, for [`explain`](Program::explain).
     pub why: String,
 }
@@ -32,7 +32,7 @@ impl Program {
     /// ```
     /// use polyshard::layout::{AxisPart, Stages};
     /// use polyshard::prelude::*;
-    /// use polyshard::program::{CollectiveBy, LegId, NestId, StagedLeg, TileId};
+    /// use polyshard::program::{Algorithm, LegId, NestId, StagedLeg, TileId};
     /// # let matmul = kernel! {
     /// #     fn matmul(A: [f32; 64, 64], B: [f32; 64, 64]) -> C: [f32; 64, 64] { C[m, n] += A[m, k] * B[k, n] }
     /// # };
@@ -43,7 +43,7 @@ impl Program {
     /// let rows = rows.shard("A", [m.at(x)]).shard("B", [k.at(x)]).shard("C", [m.at(x)]).communicate("B", "ko");
     /// let program = rows.lower()?;
     /// let (inside, between) = AxisPart::whole(&mesh, 0).split(4);
-    /// let by = Some(CollectiveBy::Stages(Stages::new(&mesh, &[0], vec![vec![between], vec![inside]])?));
+    /// let by = Algorithm::Stages(Stages::new(&mesh, &[0], vec![vec![between], vec![inside]])?);
     /// let (nest, tile) = (NestId(0), TileId(1));
     /// let staged = program.in_stages(&[StagedLeg { nest, tile, leg: LegId(0), by, why: "nodes are of 4 ranks".into() }])?;
     /// assert!(staged.to_string().contains("broadcast along x from x = ko in stages: x/4, then x%4"), "{staged}");
@@ -58,7 +58,7 @@ impl Program {
     /// ```
     /// use polyshard::prelude::*;
     /// use polyshard::program::reduction::{Collective, Lowered, LoweredStep, Procedure};
-    /// use polyshard::program::{CollectiveBy, LegId, NestId, StagedLeg, TileId};
+    /// use polyshard::program::{Algorithm, LegId, NestId, StagedLeg, TileId};
     /// # let matmul = kernel! {
     /// #     fn matmul(A: [f32; 64, 64], B: [f32; 64, 64]) -> C: [f32; 64, 64] { C[m, n] += A[m, k] * B[k, n] }
     /// # };
@@ -74,7 +74,7 @@ impl Program {
     /// };
     /// let steps = vec![pairs(Collective::ReduceScatter, 1), across, pairs(Collective::AllGather, 2)];
     /// let by = Procedure::by_steps(Lowered::from_steps(vec![vec![0, 1, 2, 3]], 2, steps)?)?;
-    /// let (nest, tile, by) = (NestId(0), TileId(2), Some(CollectiveBy::Procedure(by)));
+    /// let (nest, tile, by) = (NestId(0), TileId(2), Algorithm::Procedure(by));
     /// let program = sums.lower()?.in_stages(&[StagedLeg { nest, tile, leg: LegId(0), by, why: "nodes are of 2 ranks".into() }])?;
     /// assert!(program.to_string().contains("all-reduce along z by ReduceScatter-AllReduce-AllGather"), "{program}");
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -259,7 +259,7 @@ impl Route {
     fn is_at_least(&self, other: &Self) -> bool {
         match (&self.legs[..], &other.legs[..]) {
             ([Leg::Halo { reach }], [Leg::Halo { reach: other }])
-            | ([Leg::Exchange { reach }], [Leg::Exchange { reach: other }]) => reach.hold(other),
+            | ([Leg::Exchange { reach, .. }], [Leg::Exchange { reach: other, .. }]) => reach.hold(other),
             _ => self == other,
         }
     }

@@ -1,16 +1,16 @@
 //! Moves: from an array to one of another sharding.
 
 use super::Array;
+use crate::between::summed_up;
 use crate::expr::Expr;
 use crate::ids::ArrayId;
 use crate::kernel::Assign;
-use crate::nest::{Direction, Leg, Owners};
+use crate::nest::{Algorithm, Direction, Leg, Owners, Route};
 use crate::pattern::Pattern;
 use crate::received::{Receiver, received};
 use crate::reduction::Procedure;
 use crate::volume::Volume;
-use crate::way::{Way, summed_up};
-use polyshard_layout::{DType, Neighbours, Sharding, Stages, SumKind};
+use polyshard_layout::{DType, Neighbours, Sharding, Stages, SumAlgorithm, SumKind};
 use serde::{Deserialize, Serialize};
 use std::cell::OnceCell;
 
@@ -18,7 +18,7 @@ use std::cell::OnceCell;
 ///
 /// Each rank receives the elements that it owns of the target and not of the source, once; if they have several owners, from the one
 /// whose coordinates are its own along the axes along which the source is replicated. Partial sums that the target does not keep open are
-/// closed, in the order of their coordinates or by a [procedure](Way::procedure).
+/// closed, in the order of their coordinates or by a [procedure](Route::procedure).
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -38,9 +38,11 @@ pub struct Move {
     pub target: ArrayId,
     /// The operation that combines terms: `+=`, or any other by a procedure.
     pub op: Assign,
+    /// Outwards if it closes sums.
+    pub direction: Direction,
     /// How ranks carry it out. If a procedure closes sums, in ranks of the mesh, the target has the source's sharding except for these
     /// sums.
-    pub way: Way,
+    pub route: Route,
     /// The route's name.
     pub pattern: Pattern,
     /// The reasons for it, for [`Program::explain`](crate::Program::explain).
@@ -51,22 +53,27 @@ pub struct Move {
 const COUNTED: usize = 4096;
 
 /// Maximum bytes that one rank receives by the legs of a route: counted if ranks are few, else a bound.
-fn most_received(way: &Way, [source, target]: [&Sharding; 2], dtype: DType) -> u64 {
+fn most_received(route: &Route, direction: Direction, [source, target]: [&Sharding; 2], dtype: DType) -> u64 {
     let closed = closed_axes(source, target);
-    let sums = SumKind::new(dtype, way.in_pieces);
+    let by = route.legs.iter().find_map(|leg| match leg {
+        Leg::Collective { by, .. } => Some(by.of_sums()),
+        _ => None,
+    });
+    let sums = SumKind::new(dtype, by.unwrap_or(SumAlgorithm::GatherTerms));
+    let first = direction;
     let by_procedure = OnceCell::new();
     let summed = summed_up(source, target, &closed);
     let of_leg = |(leg, direction): (&Leg, Direction)| {
         let of = |rank: Option<usize>| {
             // Sums are complete before they move on.
-            let source = if direction == way.direction { source } else { &summed };
+            let source = if direction == first { source } else { &summed };
             let (closed, by_procedure) = (&closed, &by_procedure);
             received(leg, direction, &Moving { source, target, direction, rank, sums, closed, by_procedure })
         };
         let ranks = source.mesh().size();
         if ranks > COUNTED { of(None) } else { (0..ranks).map(Some).map(of).max().unwrap_or(0) }
     };
-    way.taken().into_iter().map(of_leg).fold(0, u64::saturating_add)
+    route.taken(direction).into_iter().map(of_leg).fold(0, u64::saturating_add)
 }
 
 /// A rank that takes part in a move: its tile is its shard of the target, or, for sums, of the source.
@@ -173,17 +180,18 @@ impl Move {
     /// The direct move of all of `source` to `target`: by one exchange or all-gather, or by a reduction if sums are closed.
     #[must_use]
     pub fn direct([source, target]: [ArrayId; 2], shardings: [&Sharding; 2], dtype: DType, tests: Vec<String>) -> Self {
-        let way = Way::between(shardings[0], shardings[1], dtype.size());
-        let pattern = direct_pattern(shardings, &way);
-        Self { source, kept: None, target, op: Assign::Add, way, pattern, tests }
+        let route = Route::between(shardings[0], shardings[1], dtype.size());
+        let direction = Direction::between(shardings[0], shardings[1]);
+        let pattern = direct_pattern(shardings, &route, direction);
+        Self { source, kept: None, target, op: Assign::Add, direction, route, pattern, tests }
     }
 
     /// Its pattern, if it is called something else. An exchange may have the name of any route without sums.
     pub(super) fn called_otherwise(&self, shardings: [&Sharding; 2]) -> Option<Pattern> {
-        let is_exchanged = matches!(self.way.legs[..], [Leg::Exchange { .. }]);
+        let is_exchanged = matches!(self.route.legs[..], [Leg::Exchange { .. }]);
         let is_so = match &self.pattern {
-            _ if self.way.closes_sums() => false,
-            Pattern::Local => is_exchanged && most_received(&self.way, shardings, DType::I8) == 0,
+            _ if self.closes_sums() => false,
+            Pattern::Local => is_exchanged && most_received(&self.route, self.direction, shardings, DType::I8) == 0,
             Pattern::Permute
             | Pattern::Exchange
             | Pattern::Broadcast { .. }
@@ -191,8 +199,14 @@ impl Move {
             | Pattern::AllToAll { .. } => is_exchanged,
             _ => false,
         };
-        let direct = direct_pattern(shardings, &self.way);
+        let direct = direct_pattern(shardings, &self.route, self.direction);
         (!is_so && self.pattern != direct).then_some(direct)
+    }
+
+    /// Returns whether it closes partial sums.
+    #[must_use]
+    pub fn closes_sums(&self) -> bool {
+        self.direction != Direction::In
     }
 
     fn shardings<'a>(&self, arrays: &'a [Array]) -> [&'a Sharding; 2] {
@@ -203,14 +217,14 @@ impl Move {
     pub(crate) fn volume(&self, arrays: &[Array], dtype: DType) -> Volume {
         let [source, target] = self.shardings(arrays);
         let from = self.kept.as_ref().unwrap_or(source);
-        let received = most_received(&self.way, [from, target], dtype);
+        let received = most_received(&self.route, self.direction, [from, target], dtype);
         // A part of a shard is packed to be gathered.
-        let packed = match (&self.kept, &self.way.legs[..]) {
+        let packed = match (&self.kept, &self.route.legs[..]) {
             (Some(kept), [Leg::Collective { .. }]) => kept.largest_shard().saturating_mul(dtype.size() as u64),
             _ => 0,
         };
-        let staged = self.way.staged(source, target, dtype.size()).saturating_add(packed);
-        let is_counted = self.way.procedure().is_some() || !self.way.closes_sums() && source.mesh().size() <= COUNTED;
+        let staged = self.route.staged_between(source, target, dtype.size()).saturating_add(packed);
+        let is_counted = self.route.procedure().is_some() || !self.closes_sums() && source.mesh().size() <= COUNTED;
         Volume { times: 1, busy: u64::from(received > 0), each: received, received, staged, is_counted }
     }
 
@@ -222,9 +236,10 @@ impl Move {
             Assign::Max => " of maxima",
             Assign::Min => " of minima",
         };
-        match self.way.procedure() {
+        let is_in_pieces = |leg: &Leg| matches!(leg, Leg::Collective { by: Algorithm::ReduceScatterGather, .. });
+        match self.route.procedure() {
             Some(procedure) => format!("{what} {}", procedure.shown()),
-            None if self.way.in_pieces => ", each rank a piece".to_owned(),
+            None if self.route.legs.iter().any(is_in_pieces) => ", each rank a piece".to_owned(),
             None => String::new(),
         }
     }
@@ -236,6 +251,10 @@ fn closed_axes(source: &Sharding, target: &Sharding) -> Vec<usize> {
 }
 
 /// The name of the route between two shardings.
-fn direct_pattern([source, target]: [&Sharding; 2], way: &Way) -> Pattern {
-    if source == target { Pattern::Local } else { way.pattern(&Way::mesh(source, target)) }
+fn direct_pattern([source, target]: [&Sharding; 2], route: &Route, direction: Direction) -> Pattern {
+    if source == target {
+        Pattern::Local
+    } else {
+        route.pattern_between(direction, &<Route>::common_mesh(source, target))
+    }
 }

@@ -6,10 +6,9 @@ use crate::display;
 use crate::expr::Expr;
 use crate::ids::{ArrayId, StatementId};
 use crate::leg_text::LegText;
-use crate::nest::Leg;
+use crate::nest::{Leg, Packing, Route};
 use crate::proof;
 use crate::reduction::Procedure;
-use crate::way::{Packing, Way};
 use polyshard_layout::counted;
 use std::fmt::{self, Write as _};
 
@@ -82,11 +81,11 @@ impl Program {
                         writeln!(text, "    {}", self.shown_legs(moved))?;
                     }
                     writeln!(text, "    at most {bytes} bytes received per rank")?;
-                    let lines = moved.way.procedure().into_iter().flat_map(Procedure::lines);
+                    let lines = moved.route.procedure().into_iter().flat_map(Procedure::lines);
                     (1..).zip(lines).try_for_each(|(step, line)| writeln!(text, "    {step}. {line}"))?;
                     moved.tests.iter().try_for_each(|test| writeln!(text, "    - {test}"))?;
                     if bytes > 0 {
-                        decided(&moved.way).into_iter().try_for_each(|line| writeln!(text, "    - {line}"))?;
+                        decided(moved).into_iter().try_for_each(|line| writeln!(text, "    - {line}"))?;
                     }
                 }
                 Part::Repeat(id, _) => {
@@ -166,12 +165,11 @@ impl Program {
     /// The legs of a move as text.
     fn shown_legs(&self, moved: &Move) -> String {
         let [source, target] = [moved.source, moved.target].map(|id| &self.array(id).sharding);
-        let mesh = Way::mesh(moved.kept.as_ref().unwrap_or(source), target);
+        let mesh = <Route>::common_mesh(moved.kept.as_ref().unwrap_or(source), target);
         // In moves, these expressions are numbers.
         let expr = |expr: &Expr| expr.offset().to_string();
-        let in_pieces = moved.way.in_pieces;
-        let shown = |(leg, direction)| LegText { mesh: &mesh, direction, in_pieces, expr: &expr }.of(leg);
-        moved.way.taken().into_iter().map(shown).collect::<Vec<_>>().join("; then ")
+        let shown = |(leg, direction)| LegText { mesh: &mesh, direction, expr: &expr }.of(leg);
+        moved.route.taken(moved.direction).into_iter().map(shown).collect::<Vec<_>>().join("; then ")
     }
 
     /// Returns how often statements are repeated, as printed: `at most 100 rounds, until rr < 1e-9`.
@@ -233,16 +231,16 @@ struct Line<'a> {
 }
 
 /// How elements are sent: a line for each decision that the legs do not show.
-fn decided(way: &Way) -> Vec<&'static str> {
-    let rows = match way.packing {
+fn decided(moved: &Move) -> Vec<&'static str> {
+    let rows = |packing: &Packing| match packing {
         Packing::LaidOut => "rows are long: they are sent without packing, where the library can",
         Packing::Packed => "rows are short: they are packed into messages",
     };
-    match (&way.legs[..], way.closes_sums()) {
-        ([Leg::Exchange { .. }], true) => {
-            vec!["the terms of each coordinate in turn are sent, and added on arrival", rows]
+    match (&moved.route.legs[..], moved.closes_sums()) {
+        ([Leg::Exchange { packing, .. }], true) => {
+            vec!["the terms of each coordinate in turn are sent, and added on arrival", rows(packing)]
         }
-        ([Leg::Exchange { .. }, ..], _) => vec![rows],
+        ([Leg::Exchange { packing, .. }, ..], _) => vec![rows(packing)],
         _ => Vec::new(),
     }
 }

@@ -6,10 +6,9 @@ use polyshard_layout::{Axis, Mesh, Name, Placement, Reach, Sharding};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::reduction::{MoveReduction, Procedure};
 use polyshard_program::{
-    Access, Affine, Array, ArrayId, ArrayKind, Assign, AxisId, Body, CollectiveBy, DType, Depth, Expr, LeafOp, Leg,
-    LegId, LoopId, Move, MoveId, Nest, NestId, Number, OperandId, Owners, Program, ProgramError, Proof, Property, Role,
-    Route, Shift, Statement, StatementId, StepId, Symbol, TensorId, TileOperand, TileStatement, TransferId, Value,
-    example,
+    Access, Affine, Algorithm, Array, ArrayId, ArrayKind, Assign, AxisId, Body, DType, Depth, Expr, LeafOp, Leg, LegId,
+    LoopId, Move, MoveId, Nest, NestId, Number, OperandId, Owners, Program, ProgramError, Proof, Property, Role, Route,
+    Shift, Statement, StatementId, StepId, Symbol, TensorId, TileOperand, TileStatement, TransferId, Value, example,
 };
 
 mod ahead;
@@ -171,10 +170,7 @@ fn nests_whose_parts_do_not_fit() {
         expect!["statement 1: `matmul` has a transfer, number 1, along axes [1] of a mesh of 1"],
     );
     let digits = |text: &str| serde_json::from_str(text).expect("digits of axes");
-    let in_stages = |stages| {
-        let by = Some(CollectiveBy::Stages(stages));
-        Leg::Collective { axes: vec![0].into(), owners: Owners::Parts, by }
-    };
+    let in_stages = |stages| Leg::collective(vec![0], Owners::Parts).by(Algorithm::Stages(stages));
     let staged = [
         (r#"[[{"axis":0,"stride":2,"extent":2}],[{"axis":0,"stride":1,"extent":3}]]"#, "do not make up 0.."),
         (

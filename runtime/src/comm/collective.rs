@@ -5,7 +5,7 @@
 
 use super::call::Call;
 use super::{Broadcast, Header, check};
-use crate::layout::SumKind;
+use crate::layout::{SumAlgorithm, SumKind};
 use crate::{DType, ReduceOp, Result};
 use std::borrow::Cow;
 
@@ -82,39 +82,22 @@ pub struct Combining {
     pub dtype: DType,
     /// The operation.
     pub op: ReduceOp,
-    /// The order and the algorithm.
-    pub order: Order,
-}
-
-/// The order in which the terms of a reduction are combined, and the ranks that combine them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// The communicator chooses.
-    Any,
-    /// In rank order: every rank that wants the result receives all terms and combines them.
-    Ranks,
-    /// In rank order: each rank combines one piece, and sends it to the ranks that want the result.
-    RanksInPieces,
+    /// The algorithm, and with it the order.
+    pub by: SumAlgorithm,
 }
 
 impl Combining {
-    /// Returns terms combined in rank order on every communicator, `((x0 + x1) + x2) + ..`, so that floats have the same bits
-    /// everywhere. If `in_pieces`, each rank combines one piece, which gives the same bits.
+    /// Returns terms of `bytes` bytes of each of `ranks` ranks combined in rank order on every communicator, `((x0 + x1) + x2) + ..`, so
+    /// that floats have the same bits everywhere.
     #[must_use]
-    pub fn in_order(dtype: DType, op: ReduceOp, in_pieces: bool) -> Self {
-        Self { dtype, op, order: if in_pieces { Order::RanksInPieces } else { Order::Ranks } }
-    }
-
-    /// Returns terms of `bytes` bytes of each of `ranks` ranks combined in rank order, in pieces where that pays.
-    #[must_use]
-    pub fn by_length(dtype: DType, op: ReduceOp, bytes: usize, ranks: usize) -> Self {
-        Self::in_order(dtype, op, SumKind::pays_in_pieces(bytes as u64, ranks as u64))
+    pub fn in_order(dtype: DType, op: ReduceOp, bytes: usize, ranks: usize) -> Self {
+        Self { dtype, op, by: SumAlgorithm::in_order(bytes as u64, ranks as u64) }
     }
 
     /// Returns terms combined in the order that the communicator chooses.
     #[must_use]
     pub fn any_order(dtype: DType, op: ReduceOp) -> Self {
-        Self { dtype, op, order: Order::Any }
+        Self { dtype, op, by: SumAlgorithm::Library }
     }
 }
 
@@ -180,7 +163,9 @@ impl<'a> CollectiveCall<'a> {
         match self {
             Self::Reduce { combining, .. }
             | Self::AllReduce { combining, .. }
-            | Self::ReduceScatter { combining, .. } => combining.order != Order::Any && combining.dtype.is_float(),
+            | Self::ReduceScatter { combining, .. } => {
+                combining.by != SumAlgorithm::Library && combining.dtype.is_float()
+            }
             _ => false,
         }
     }
@@ -188,7 +173,7 @@ impl<'a> CollectiveCall<'a> {
     /// Returns the bytes of this collective that [`received`](super::Communicator::received) counts.
     pub(super) fn received(&self, size: usize, rank: usize) -> usize {
         let sum = |bytes: usize, root: Option<usize>, combining: &Combining| {
-            received_in_sum(bytes, size, rank, root, combining.dtype, combining.order == Order::RanksInPieces)
+            received_in_sum(bytes, size, rank, root, combining.dtype, combining.by)
         };
         match self {
             Self::Barrier | Self::Fence | Self::Headers { .. } | Self::Broadcast(Broadcast::Send(_)) => 0,
@@ -209,7 +194,7 @@ pub(crate) fn received_in_sum(
     rank: usize,
     root: Option<usize>,
     dtype: DType,
-    in_pieces: bool,
+    by: SumAlgorithm,
 ) -> usize {
-    SumKind::new(dtype, in_pieces).received(len as u64, size as u64, rank as u64, root.map(|root| root as u64)) as usize
+    SumKind::new(dtype, by).received(len as u64, size as u64, rank as u64, root.map(|root| root as u64)) as usize
 }

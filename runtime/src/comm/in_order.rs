@@ -7,8 +7,8 @@
 //! The algorithm does not affect the bits: either every rank that wants the result receives all ranks' data and combines
 //! them, or each rank combines a piece. The caller chooses.
 
-use super::{CollectiveCall, Combining, Communicator, Order, check, combine};
-use crate::layout::SumKind;
+use super::{CollectiveCall, Combining, Communicator, check, combine};
+use crate::layout::{SumAlgorithm, SumKind};
 use crate::memory::{Buffer, split_mut};
 use crate::{DType, ReduceOp, Result};
 
@@ -41,7 +41,7 @@ fn reduce<C: Communicator + ?Sized>(
     data: &mut [u8],
     combining: Combining,
 ) -> Result<()> {
-    let Combining { dtype, op, order } = combining;
+    let Combining { dtype, op, by } = combining;
     check::member(comm.size(), root.unwrap_or(0))?;
     check::elements(dtype, data)?;
     let (size, len) = (comm.size(), data.len());
@@ -49,7 +49,7 @@ fn reduce<C: Communicator + ?Sized>(
         Some(root) => gather(comm, root, own, into, counts),
         None => comm.all_gather(own, into, counts),
     };
-    if order == Order::RanksInPieces {
+    if by == SumAlgorithm::ReduceScatterGather {
         let pieces = pieces(len, size, dtype);
         let mut own = Buffer::<u8>::new(pieces[comm.rank()], "this rank's share of a reduction")?;
         reduce_scatter(comm, data, &mut own, &pieces, dtype, op)?;

@@ -22,7 +22,7 @@ mod ring;
 mod running;
 
 pub use chain::Chain;
-pub(crate) use links::{connect, connect_with};
+pub(crate) use links::{Links, connect, connect_with};
 pub use running::{Carrier, Running};
 
 use std::ops::Range;

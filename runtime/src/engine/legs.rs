@@ -96,7 +96,7 @@ pub(crate) fn carry_out<T: Element, C: FindRank>(leg: &Leg<C>, at: &At<'_>, ends
         }
         // A shift of sums has been received where these sums began.
         (Leg::InPlace | Leg::Shift(_), Ends::Output(_)) => Ok(()),
-        (Leg::Collective { axes, owners, .. }, ends) => {
+        (Leg::Collective { axes, owners, by }, ends) => {
             let group = at.groups.along(axes, leg.stages());
             match (owners, ends) {
                 (Owners::One(root), Ends::Input(Input { link, source, from, when, here, .. })) => {
@@ -114,8 +114,8 @@ pub(crate) fn carry_out<T: Element, C: FindRank>(leg: &Leg<C>, at: &At<'_>, ends
                 (Owners::Parts, Ends::Output(Output { link, target, op, when, .. })) => {
                     link.reduce_scatter(group, target, op, when)
                 }
-                (Owners::One(root), Ends::Arrays(moving)) => moving.reduce(group, &values(root)),
-                (Owners::All, Ends::Arrays(moving)) => moving.all_reduce(group),
+                (Owners::One(root), Ends::Arrays(moving)) => moving.reduce(group, &values(root), by.of_sums()),
+                (Owners::All, Ends::Arrays(moving)) => moving.all_reduce(group, by.of_sums()),
                 (Owners::Parts, Ends::Arrays(moving)) => match moving.closes_sums() {
                     false => moving.all_gather(group),
                     true => moving.reduce_scatter(group),
@@ -131,17 +131,17 @@ pub(crate) fn carry_out<T: Element, C: FindRank>(leg: &Leg<C>, at: &At<'_>, ends
             let (to, from) = permutation(grid, owner, served, region_of);
             link.permute_back(grid, to, from, target, op, when)
         }
-        (Leg::Halo { reach } | Leg::Exchange { reach }, Ends::Input(input)) => {
+        (Leg::Halo { reach } | Leg::Exchange { reach, .. }, Ends::Input(input)) => {
             let Input { grid, link, source, is_around, when, region_of, .. } = input;
             link.exchange(grid, reach, source, region_of, is_around, when)
         }
-        (Leg::Halo { reach } | Leg::Exchange { reach }, Ends::Output(output)) => {
+        (Leg::Halo { reach } | Leg::Exchange { reach, .. }, Ends::Output(output)) => {
             let Output { grid, link, target, op, when, region_of } = output;
             link.write_back(grid, reach, target, region_of, op, when)
         }
-        (Leg::Exchange { .. }, Ends::Arrays(moving)) => match moving.closes_sums() {
-            false => moving.exchange(),
-            true => moving.add_up(),
+        (Leg::Exchange { packing, .. }, Ends::Arrays(moving)) => match moving.closes_sums() {
+            false => moving.exchange(*packing),
+            true => moving.add_up(*packing),
         },
         (Leg::Shift(shift), Ends::Input(Input { link, source, when, here, .. })) => {
             link.shift(at.groups.along(&[shift.axis.0], None), shift.by, source, &here, when)

@@ -1,9 +1,9 @@
 //! The tables of an engine: kernels and their transfers, as data and as functions of a rank's coordinates and of loop counters.
 
 use crate::Region;
-use crate::layout::{Mesh, Name, Neighbours, Sharding, Stages};
+use crate::layout::{Mesh, Name, Neighbours, Sharding, Stages, SumAlgorithm};
 use crate::leaf::SlicesOf;
-use polyshard_program::{Assign, Buffers, Leg, Owners, Passing, Route, Tile, TileId, Written};
+use polyshard_program::{Algorithm, Assign, Buffers, Leg, Owners, Route, Tile, TileId, Written};
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -170,13 +170,6 @@ impl<'a> Transfer<'a> {
         self
     }
 
-    /// Returns the transfer, of which a group's tile that one member broadcasts ahead reaches the others in this way.
-    #[must_use]
-    pub fn passing(mut self, passing: Passing) -> Self {
-        self.tile.passing = passing;
-        self
-    }
-
     /// Returns the transfer of a region that is the same in all iterations.
     #[must_use]
     pub fn fixed(mut self) -> Self {
@@ -188,13 +181,6 @@ impl<'a> Transfer<'a> {
     #[must_use]
     pub fn own_in_place(mut self) -> Self {
         self.tile.own_in_place = true;
-        self
-    }
-
-    /// Returns the transfer, in whose collectives each member broadcasts its part, or sums up a piece and sends it on.
-    #[must_use]
-    pub fn in_pieces(mut self) -> Self {
-        self.tile.in_pieces = true;
         self
     }
 
@@ -229,13 +215,27 @@ impl<'a> Transfer<'a> {
         self.ahead > 0 || self.interior_first
     }
 
+    /// How its first collective is carried out, if it has one.
+    pub(super) fn algorithm(&self) -> Option<&Algorithm> {
+        self.route.legs.iter().find_map(|leg| match leg {
+            Leg::Collective { by, .. } => Some(by),
+            _ => None,
+        })
+    }
+
+    /// How members of a group add up the terms of an output.
+    pub(super) fn sums(&self) -> SumAlgorithm {
+        let by = self.algorithm().filter(|_| !self.any_order);
+        by.map_or(SumAlgorithm::Library, Algorithm::of_sums)
+    }
+
     /// The axes along which members of a group exchange messages during computation: for a tile that a group gets by one collective, whose
-    /// members may forward it, and for sums that are computed in pieces.
+    /// members may forward it, and for sums of which each member adds up a piece.
     pub(super) fn group_ahead(&self) -> Option<&[usize]> {
         match self.route.at_owners() {
             _ if self.ahead == 0 => None,
             [Leg::Collective { axes, owners: Owners::One(_) | Owners::Parts, .. }, ..] if self.is_input() => Some(axes),
-            [Leg::Collective { axes, .. }] if !self.is_input() && self.tile.in_pieces => Some(axes),
+            [Leg::Collective { axes, by: Algorithm::ReduceScatterGather, .. }] if !self.is_input() => Some(axes),
             _ => None,
         }
     }

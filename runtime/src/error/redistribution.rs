@@ -1,7 +1,7 @@
 //! Errors of redistributions.
 
 use crate::layout::{Sharding, SumsError};
-use polyshard_program::WayError;
+use polyshard_program::RouteError;
 
 /// Why an array cannot be redistributed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -19,7 +19,7 @@ pub enum RedistributionError {
     Sums(#[from] SumsError),
     /// The route is invalid for the array.
     #[error("invalid route: {0}; `Redistribution::new` chooses a valid one")]
-    Way(#[from] WayError),
+    Route(#[from] RouteError),
     /// Moving part of an array of partial sums.
     #[error(
         "cannot move part of an array sharded {sharding}: its elements are partial sums; use `Redistribution::new`, \

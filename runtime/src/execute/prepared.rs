@@ -579,12 +579,12 @@ struct Run<'r, T> {
 /// A move, prepared; collective over the world.
 fn moving<T: Element>(program: &Program, moved: &Move, world: &World) -> Result<PreparedMove<T>> {
     let [source, target] = [moved.source, moved.target].map(|id| &program.array(id).sharding);
-    Ok(match moved.way.procedure() {
+    Ok(match moved.route.procedure() {
         Some(procedure) => {
             PreparedMove::Reduce(Reduction::between(world, source, target, procedure)?, ReduceOp::of(moved.op))
         }
         None => {
-            let there = Redistribution::by(world, source, moved.kept.as_ref(), target, &moved.way)?;
+            let there = Redistribution::by(world, source, moved.kept.as_ref(), target, &moved.route)?;
             PreparedMove::Redistribute(Box::new(there))
         }
     })

@@ -2,7 +2,7 @@
 
 use crate::layout::Sharding;
 use crate::{DistArray, RedistributionError, Result, World};
-use polyshard_program::Way;
+use polyshard_program::{Direction, Route};
 
 /// Checks that one array can have both shardings in this world, without communication.
 pub(super) fn shardings(world: &World, source: &Sharding, target: &Sharding) -> Result<()> {
@@ -38,7 +38,7 @@ pub(super) fn agree(
     source: &Sharding,
     kept: Option<&Sharding>,
     target: &Sharding,
-    way: &Way,
+    route: &Route,
 ) -> Result<()> {
     let part = kept.map(|kept| format!(", of which ranks keep {kept}")).unwrap_or_default();
     let says = format!(
@@ -46,9 +46,10 @@ pub(super) fn agree(
          redistribution number {number}\na redistribution by {}",
         source.shape(),
         source.mesh(),
-        way.pattern(&Way::mesh(kept.unwrap_or(source), target)),
+        route
+            .pattern_between(Direction::between(source, target), &<Route>::common_mesh(kept.unwrap_or(source), target)),
     );
-    world.agree(&says, &(source, kept, target, way))
+    world.agree(&says, &(source, kept, target, &route.legs))
 }
 
 /// Checks that an array has the sharding that a redistribution expects; else `refused` makes an error of both shardings.

@@ -8,7 +8,7 @@
 
 use super::group_exchange::GroupExchange;
 use super::shared::{self, Outcome, Tile};
-use crate::comm::{Combining, SharedMemory, combine, exchange_words};
+use crate::comm::{Combining, SharedMemory, SumAlgorithm, combine, exchange_words};
 use crate::exchange::WithRank;
 use crate::groups::Groups;
 use crate::layout::Sharding;
@@ -17,14 +17,15 @@ use crate::subarray::mail::{self, Ends, Turns};
 use crate::subarray::{Place, Subarray};
 use crate::{DistArray, Element, Group, RedistributionError, ReduceOp, Region, Result, Transport, World, tile};
 use bytemuck::{cast_slice, cast_slice_mut};
-use polyshard_program::{CHUNK, Direction, Leg, Owners, Packing, Way, summed_up};
+use polyshard_program::{CHUNK, Direction, Leg, Owners, Packing, Route, summed_up};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::rc::Rc;
 
 /// The resources of a route, made once and reused by its runs.
 pub(super) struct Moved {
-    way: Way,
+    route: Route,
+    direction: Direction,
     groups: Groups,
     /// The exchange that moves elements, or sums that are closed, to the target.
     exchange: Option<GroupExchange>,
@@ -64,17 +65,23 @@ impl Moved {
     ///
     /// # Errors
     /// As [`World::group`], and if another rank failed.
-    pub(super) fn new(world: &World, number: u64, [source, kept, target]: [&Sharding; 3], way: &Way) -> Result<Self> {
+    pub(super) fn new(
+        world: &World,
+        number: u64,
+        [source, kept, target]: [&Sharding; 3],
+        route: &Route,
+    ) -> Result<Self> {
         let closed = source.closed_axes(target).map_err(RedistributionError::from)?;
         let (mesh, at) = (source.mesh(), source.mesh().coordinates(world.rank()));
-        let of_legs = if closed.is_empty() { Way::mesh(kept, target) } else { mesh.clone() };
-        let groups = way.legs.iter().filter_map(Leg::group);
+        let of_legs = if closed.is_empty() { <Route>::common_mesh(kept, target) } else { mesh.clone() };
+        let groups = route.legs.iter().filter_map(Leg::group);
         let groups = Groups::new(groups, |axes, _| world.group(&of_legs, axes))?;
         // Sums are moved on after they have been added up.
         let summed = (!closed.is_empty()).then(|| summed_up(source, target, &closed));
         let [held, owned] = summed.as_ref().map_or([source, kept], |summed| [summed, summed]);
         let (mut exchange, mut parts, mut layers, mut mine) = (None, None, Vec::new(), 0);
-        for (leg, direction) in way.taken() {
+        let first = Direction::between(source, target);
+        for (leg, direction) in route.taken(first) {
             match (leg, direction) {
                 (_, Direction::In) => exchange = Some(exchange_between(world, [held, owned, target], leg)?),
                 (Leg::Collective { axes, owners: Owners::Parts, .. }, _) => {
@@ -107,12 +114,21 @@ impl Moved {
         let scattered = [0, 1].map(|side| told.iter().map(|words| words[side] as usize).max().unwrap_or(0));
         let mut others = told.iter().map(|words| words[2] as usize).enumerate();
         let apart = others.find(|(rank, other)| rank != other);
-        let (way, staging) = (way.clone(), RefCell::default());
-        Ok(Self { way, groups, exchange, parts, layers, mine, memory, number, apart, scattered, staging })
+        let (route, direction, staging) = (route.clone(), first, RefCell::default());
+        Ok(Self { route, direction, groups, exchange, parts, layers, mine, memory, number, apart, scattered, staging })
     }
 
-    pub(super) fn way(&self) -> &Way {
-        &self.way
+    /// The legs in the order in which they are taken.
+    pub(super) fn legs(&self) -> Vec<&Leg> {
+        self.route.taken(self.direction).into_iter().map(|(leg, _)| leg).collect()
+    }
+
+    pub(super) fn route(&self) -> &Route {
+        &self.route
+    }
+
+    pub(super) fn closes_sums(&self) -> bool {
+        self.direction != Direction::In
     }
 
     pub(super) fn groups(&self) -> &Groups {
@@ -122,7 +138,7 @@ impl Moved {
     /// Returns the maximum bytes in which messages are packed and unpacked on any rank, with `element` bytes per element.
     pub(super) fn staging_bytes(&self, element: usize) -> usize {
         let [out, back] = self.scattered.map(|elements| elements * element);
-        let staged = match self.way.legs[..] {
+        let staged = match self.route.legs[..] {
             // Gathered data is packed whole, and received in place.
             [Leg::Collective { .. }] => [out, 0],
             _ => [out, back].map(|bytes| bytes.min(CHUNK as usize)),
@@ -146,12 +162,13 @@ impl Moved {
     fn exchange<T: Element>(
         &self,
         exchange: &GroupExchange,
+        packing: Packing,
         transport: Transport,
         from: &[T],
         to: &mut DistArray<T>,
     ) -> Result<()> {
         self.hand_out(exchange, transport, from, to, |from, to| {
-            self.exchange_by_messages(exchange, size_of::<T>(), from, to)
+            self.exchange_by_messages(exchange, packing, size_of::<T>(), from, to)
         })
     }
 
@@ -188,13 +205,14 @@ impl Moved {
     fn exchange_by_messages(
         &self,
         exchange: &GroupExchange,
+        packing: Packing,
         element: usize,
         source: &[u8],
         target: &mut [u8],
     ) -> Result<()> {
         exchange.own().rows(Place::Block, Place::Region).copy(usize::MAX, element, source, target);
         let Some(comm) = &exchange.comm else { return Ok(()) };
-        if self.way.packing == Packing::LaidOut {
+        if packing == Packing::LaidOut {
             let layouts = |pieces: &[WithRank], places: [Place; 2], side: usize| {
                 let mut layouts: Vec<_> = exchange.members.iter().map(|_| None).collect();
                 for (member, piece) in pieces {
@@ -216,7 +234,7 @@ impl Moved {
 
 /// The exchange of a leg between ranks that hold elements by one sharding, own them by another, and get them by a third.
 fn exchange_between(world: &World, [held, owned, target]: [&Sharding; 3], leg: &Leg) -> Result<GroupExchange> {
-    let mesh = Way::mesh(owned, target);
+    let mesh = <Route>::common_mesh(owned, target);
     let between = |owner, reader| Subarray::between(held, owned, owner, target, reader);
     let reach = leg.reach(&mesh).expect("no array is permuted by a leg; this is a bug in polyshard");
     let exchange = GroupExchange::new(world, &mesh, &reach, between)?;
@@ -240,7 +258,7 @@ pub(crate) struct Moving<'r, T: Element> {
 
 impl<'r, T: Element> Moving<'r, T> {
     pub(super) fn new(moved: &'r Moved, transport: Transport, source: &'r [T], target: &'r mut DistArray<T>) -> Self {
-        let closes_sums = moved.way.closes_sums();
+        let closes_sums = moved.closes_sums();
         Self { moved, transport, held: Cow::Borrowed(source), closes_sums, is_there: false, target }
     }
 
@@ -250,11 +268,11 @@ impl<'r, T: Element> Moving<'r, T> {
     }
 
     /// Sends each rank the elements that it needs from this one.
-    pub(crate) fn exchange(&mut self) -> Result<()> {
+    pub(crate) fn exchange(&mut self, packing: Packing) -> Result<()> {
         let exchange =
             self.moved.exchange.as_ref().expect("a way has pieces for its exchange; this is a bug in polyshard");
         self.is_there = true;
-        self.moved.exchange(exchange, self.transport, &self.held, self.target)
+        self.moved.exchange(exchange, packing, self.transport, &self.held, self.target)
     }
 
     /// Gathers the shards of the members of a group, which, concatenated, are the part of each member.
@@ -273,25 +291,24 @@ impl<'r, T: Element> Moving<'r, T> {
     }
 
     /// Adds up the terms of the members of a group on all of them.
-    pub(crate) fn all_reduce(&mut self, group: &Group) -> Result<()> {
-        self.sum_up(|sums, combining| group.comm().all_reduce(sums, combining))
+    pub(crate) fn all_reduce(&mut self, group: &Group, by: SumAlgorithm) -> Result<()> {
+        self.sum_up(by, |sums, combining| group.comm().all_reduce(sums, combining))
     }
 
     /// Adds up the terms of the members of a group on the one with these coordinates.
-    pub(crate) fn reduce(&mut self, group: &Group, root: &[i64]) -> Result<()> {
+    pub(crate) fn reduce(&mut self, group: &Group, root: &[i64], by: SumAlgorithm) -> Result<()> {
         let root = group.member_at(root);
-        self.sum_up(|sums, combining| group.comm().reduce(root, sums, combining))?;
+        self.sum_up(by, |sums, combining| group.comm().reduce(root, sums, combining))?;
         if root != group.rank() {
             self.held = Cow::Borrowed(&[]);
         }
         Ok(())
     }
 
-    fn sum_up(&mut self, reduce: impl FnOnce(&mut [u8], Combining) -> Result<()>) -> Result<()> {
+    fn sum_up(&mut self, by: SumAlgorithm, reduce: impl FnOnce(&mut [u8], Combining) -> Result<()>) -> Result<()> {
         let mut sums = memory::room(self.held.len(), "partial sums")?;
         sums.extend_from_slice(&self.held);
-        let combining = Combining::in_order(T::DTYPE, ReduceOp::Sum, self.moved.way.in_pieces);
-        reduce(cast_slice_mut(&mut sums), combining)?;
+        reduce(cast_slice_mut(&mut sums), Combining { dtype: T::DTYPE, op: ReduceOp::Sum, by })?;
         (self.held, self.closes_sums) = (Cow::Owned(sums), false);
         Ok(())
     }
@@ -307,17 +324,17 @@ impl<'r, T: Element> Moving<'r, T> {
     }
 
     /// Exchanges the terms of one coordinate after the other, and adds them up where the target has the sums.
-    pub(crate) fn add_up(&mut self) -> Result<()> {
+    pub(crate) fn add_up(&mut self, packing: Packing) -> Result<()> {
         let Moved { layers, mine, .. } = self.moved;
         self.is_there = true;
         // A term is received beside the sums, in private memory.
         let transport = if self.transport == Transport::Shared { Transport::Auto } else { self.transport };
         let held = |layer: usize| if layer == *mine { &self.held[..] } else { &[] };
         let [first, others @ ..] = &layers[..] else { return Ok(()) };
-        self.moved.exchange(first, transport, held(0), self.target)?;
+        self.moved.exchange(first, packing, transport, held(0), self.target)?;
         let mut term = self.target.clone();
         for (number, layer) in (1..).zip(others) {
-            self.moved.exchange(layer, transport, held(number), &mut term)?;
+            self.moved.exchange(layer, packing, transport, held(number), &mut term)?;
             combine(T::DTYPE, ReduceOp::Sum, cast_slice_mut(self.target.block_mut()), cast_slice(term.block()));
         }
         Ok(())

@@ -4,7 +4,7 @@ use super::*;
 use crate::Region;
 use crate::layout::{AxisExpr, Mesh, Placement, Reach};
 use crate::sample::{indices, on_ranks, sharding_pairs};
-use polyshard_program::{Leg, Owners, summed_up};
+use polyshard_program::{Algorithm, Leg, Owners, Route, summed_up};
 use proptest::prelude::*;
 
 /// The element at an index: distinct everywhere, also in the type with the fewest values.
@@ -21,54 +21,57 @@ fn lacking(source: &Sharding, target: &Sharding, rank: usize) -> usize {
 }
 
 /// Every route for arrays of `T`, among them the one that is chosen.
-fn ways<T: Element>(source: &Sharding, target: &Sharding) -> Vec<Way> {
-    let mesh = Way::mesh(source, target);
+fn routes<T: Element>(source: &Sharding, target: &Sharding) -> Vec<Route> {
+    let mesh = <Route>::common_mesh(source, target);
     let axes = mesh.ndim();
     let closed = source.closed_axes(target).unwrap_or_default();
-    let parts = |axes: Vec<usize>| [Leg::collective(axes, Owners::Parts)];
+    let parts = |axes: Vec<usize>| vec![Leg::collective(axes, Owners::Parts)];
     let pins = closed.iter().map(|axis| target.pins().iter().find(|pin| pin.0 == *axis).map(|pin| pin.1));
     let meet = match pins.collect::<Option<Vec<_>>>() {
         Some(owner) => Leg::with_one(closed.clone(), &owner),
         None => Leg::collective(closed.clone(), Owners::All),
     };
     let over = |sharding: &Sharding| sharding.over(&mesh).unwrap_or_else(|| sharding.clone());
-    let exchange = || Leg::Exchange { reach: over(source).owners_of(&over(target)) };
+    let exchange = || Leg::exchange_with(over(source).owners_of(&over(target)));
     let anywhere = || Leg::exchange(vec![Reach::All; axes]);
-    let mut ways = vec![
-        Way::new([exchange()]),
-        Way::new([anywhere()]),
-        Way::closing([exchange()]),
-        Way::closing([anywhere()]),
-        Way::closing(parts(closed.clone())),
-        Way::closing([meet.clone()]),
-        Way::closing([Leg::Exchange { reach: summed_up(source, target, &closed).owners_of(target) }, meet.clone()]),
-        Way::closing([anywhere(), meet]),
+    let mut routes = vec![
+        vec![exchange()],
+        vec![anywhere()],
+        parts(closed.clone()),
+        vec![meet.clone()],
+        vec![Leg::exchange_with(summed_up(source, target, &closed).owners_of(target)), meet.clone()],
+        vec![anywhere(), meet],
     ];
     let among = |set: usize| (0..axes).filter(|axis| set >> axis & 1 == 1).collect();
-    ways.extend((0..1 << axes).map(|set| Way::new(parts(among(set)))));
-    let pieces = ways.iter().cloned().map(Way::in_pieces).collect::<Vec<_>>();
-    ways.extend(pieces);
-    let laid_out = ways.iter().cloned().map(Way::laid_out).collect::<Vec<_>>();
-    ways.extend(laid_out);
-    ways.retain(|way| way.check(source, target).is_ok());
-    assert!(ways.contains(&Way::between(source, target, size_of::<T>())), "{source} to {target}: {ways:?}");
-    ways
+    routes.extend((0..1 << axes).map(|set| parts(among(set))));
+    let by = |algorithm: Algorithm| {
+        let by = move |route: &Vec<Leg>| route.iter().cloned().map(|leg| leg.by(algorithm.clone())).collect::<Vec<_>>();
+        routes.iter().map(by).collect::<Vec<_>>()
+    };
+    let summed = [Algorithm::GatherTerms, Algorithm::ReduceScatterGather].map(by).concat();
+    routes.extend(summed);
+    let laid_out = routes.iter().map(|route| route.iter().cloned().map(Leg::laid_out).collect()).collect::<Vec<_>>();
+    routes.extend(laid_out);
+    let mut routes: Vec<_> = routes.into_iter().map(Route::between_arrays).collect();
+    routes.retain(|route| route.check_between(source, target).is_ok());
+    assert!(routes.contains(&Route::between(source, target, size_of::<T>())), "{source} to {target}: {routes:?}");
+    routes
 }
 
 /// Runs from `source` to `target` by every route, with arrays of `T`.
 fn check<T: Element>(world: &World, source: &Sharding, target: &Sharding, transport: Transport) -> Result<()> {
-    let mut ways = ways::<T>(source, target).into_iter();
-    ways.try_for_each(|way| check_way::<T>(world, [source, target], &way, transport))
+    let mut routes = routes::<T>(source, target).into_iter();
+    routes.try_for_each(|route| check_route::<T>(world, [source, target], &route, transport))
 }
 
 /// Runs from one to the other twice, by this route, with arrays of `T`, and checks everything.
-fn check_way<T: Element>(
+fn check_route<T: Element>(
     world: &World,
     [source, target]: [&Sharding; 2],
-    way: &Way,
+    route: &Route,
     transport: Transport,
 ) -> Result<()> {
-    let there = Redistribution::by(world, source, None, target, way)?.with_transport(transport);
+    let there = Redistribution::by(world, source, None, target, route)?.with_transport(transport);
     let a = DistArray::from_fn(world, source, element::<T>)?;
     let before = a.block().to_vec();
     let expected = DistArray::from_fn(world, target, element::<T>)?;
@@ -115,7 +118,7 @@ fn what_is_kept_of_shards_is_gathered() {
                 &rows,
                 Some(&kept),
                 &columns,
-                &Way::new([Leg::collective(vec![0], Owners::Parts)]),
+                &Leg::collective(vec![0], Owners::Parts).into(),
             )?;
             let there = there.with_transport(transport);
             assert_eq!(there.run(world, &a)?.block(), expected.block(), "{transport:?}");

@@ -7,7 +7,7 @@
 //! A rank that ends a step with nothing keeps its old data, which no later step reads.
 
 use super::Comm;
-use crate::comm::{Broadcast, Combining, Order};
+use crate::comm::{Broadcast, Combining, SumAlgorithm};
 use crate::{Element, ReduceOp, ReductionRunError, Result, World, memory};
 use bytemuck::{cast_slice, cast_slice_mut};
 use polyshard_program::reduction::{Collective, Lowered, chunk};
@@ -17,8 +17,8 @@ use std::rc::Rc;
 /// A step that this rank takes part in.
 pub(super) struct CollectiveStep {
     collective: Collective,
-    /// Whether a reduce-scatter combines in the order of the group's ranks, or in any order that the communicator chooses.
-    order: Order,
+    /// How terms are combined.
+    by: SumAlgorithm,
     comm: Comm,
     /// The number of chunks of the array.
     chunks: usize,
@@ -53,7 +53,7 @@ pub(super) fn steps(world: &World, lowered: &Lowered) -> Result<Vec<CollectiveSt
         };
         let pieces = holders.iter().map(|&rank| layout[at][rank].clone()).collect();
         let (collective, chunks) = (step.collective, lowered.chunks());
-        steps.push(CollectiveStep { collective, order: Order::Any, comm, chunks, pieces });
+        steps.push(CollectiveStep { collective, by: SumAlgorithm::Library, comm, chunks, pieces });
     }
     Ok(steps)
 }
@@ -65,10 +65,10 @@ pub(super) fn steps(world: &World, lowered: &Lowered) -> Result<Vec<CollectiveSt
 /// not affect the bits.
 pub(super) fn in_order(world: &World, groups: &[Vec<usize>]) -> Result<Vec<CollectiveStep>> {
     let Some(comm) = world.ordered(groups)? else { return Ok(Vec::new()) };
-    let (order, chunks) = (Order::RanksInPieces, comm.size());
+    let (by, chunks) = (SumAlgorithm::ReduceScatterGather, comm.size());
     let step = |collective| {
         let pieces = (0..chunks).map(|chunk| std::iter::once(chunk..chunk + 1).collect()).collect();
-        CollectiveStep { collective, order, comm: Rc::clone(&comm), chunks, pieces }
+        CollectiveStep { collective, by, comm: Rc::clone(&comm), chunks, pieces }
     };
     Ok(vec![step(Collective::ReduceScatter), step(Collective::AllGather)])
 }
@@ -105,7 +105,7 @@ impl CollectiveStep {
             }
             None => pack(self.whole(len), data, whole),
         };
-        let (bytes, combining) = (cast_slice_mut(all), Combining { dtype: T::DTYPE, op, order: self.order });
+        let (bytes, combining) = (cast_slice_mut(all), Combining { dtype: T::DTYPE, op, by: self.by });
         match self.collective {
             Collective::AllReduce => comm.all_reduce(bytes, combining)?,
             Collective::Reduce => comm.reduce(0, bytes, combining)?,
@@ -191,9 +191,9 @@ impl<T: Element> Staging<T> {
     pub(super) fn new(steps: &[CollectiveStep], elements: usize) -> Result<Self> {
         let scattered = steps.iter().filter(|step| contiguous(step.pieces.iter().flatten().cloned()).is_none());
         let whole = scattered.map(|step| step.most(&step.pieces, elements)).max();
-        let in_pieces =
+        let of_pieces =
             || steps.iter().filter(|step| matches!(step.collective, Collective::ReduceScatter | Collective::AllGather));
-        let own = in_pieces().map(|step| step.most(&step.pieces[step.comm.rank()..=step.comm.rank()], elements)).max();
+        let own = of_pieces().map(|step| step.most(&step.pieces[step.comm.rank()..=step.comm.rank()], elements)).max();
         let room = |elements: Option<usize>| memory::zeros(elements.unwrap_or(0), "the chunks of a reduction");
         let counts = Vec::with_capacity(steps.iter().map(|step| step.pieces.len()).max().unwrap_or(0));
         Ok(Self { whole: room(whole)?, own: room(own)?, counts })

@@ -9,7 +9,7 @@ use crate::exchange::{Exchange, owned};
 use crate::subarray::{Place, Subarray, mail};
 use crate::{Element, Group, Region, Result, Shards};
 use bytemuck::{cast_slice, cast_slice_mut};
-use polyshard_program::Passing;
+use polyshard_program::Algorithm;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -70,23 +70,23 @@ impl<T: Element> Link<T> {
             own.copy(Place::Block, source.block(), Place::Region, cast_slice_mut(&mut message));
         }
         let cut = |segments: usize| Rounds::segments(message.len(), segments, size_of::<T>());
-        let (posted, own) = match self.how.passing {
-            Passing::Direct if me == root => {
+        let (posted, own) = match self.how.by {
+            Algorithm::Chain(segments) => {
+                let members = (0..size).map(|nth| (root + nth) % size).collect();
+                let rounds = Rounds::chain(members, me, cut(segments));
+                (self.flights.passing(rounds.start(message, None))?, None)
+            }
+            Algorithm::Circulant(segments) => {
+                let rounds = Rounds::circulant(size, me, root, cut(segments));
+                (self.flights.passing(rounds.start(message, None))?, None)
+            }
+            _ if me == root => {
                 let message = Arc::new(message);
                 let others = (0..size).filter(|&member| member != root);
                 let sends = others.map(|to| (to, Arc::clone(&message))).collect();
                 (Posted::Messages(flight(group.comm(), sends, Vec::new())?), Some(message))
             }
-            Passing::Direct => (Posted::Messages(flight(group.comm(), Vec::new(), vec![(root, message)])?), None),
-            Passing::Chain(segments) => {
-                let members = (0..size).map(|nth| (root + nth) % size).collect();
-                let rounds = Rounds::chain(members, me, cut(segments));
-                (self.flights.passing(rounds.start(message, None))?, None)
-            }
-            Passing::Circulant(segments) => {
-                let rounds = Rounds::circulant(size, me, root, cut(segments));
-                (self.flights.passing(rounds.start(message, None))?, None)
-            }
+            _ => (Posted::Messages(flight(group.comm(), Vec::new(), vec![(root, message)])?), None),
         };
         self.begin(region, posted, End::Message(own));
         Ok(())
@@ -140,7 +140,7 @@ impl<T: Element> Link<T> {
     /// ```
     ///
     /// Each owner sends its part, from its shard if it is contiguous there, else packed: in one all-gather, or in one broadcast per owner
-    /// if the tile is gathered in pieces, or, later, in a message to each member. Parts that are contiguous in the region are received in
+    /// if each broadcasts its part, or, later, in a message to each member. Parts that are contiguous in the region are received in
     /// place, unless they are gathered at once and do not follow each other in the members' order; others are staged and unpacked. An
     /// element that several members own is sent by one of them. If the region is empty, which it is on all members or on none, nothing is
     /// sent.
@@ -169,7 +169,7 @@ impl<T: Element> Link<T> {
             self.begin(region, posted, End::Fetched(Rc::new(fetch)));
             return Ok(());
         }
-        if self.how.in_pieces && !group.is_in_stages() {
+        if self.how.by == Algorithm::EachPart {
             let owner = parts.iter().position(|part| part.len() == region.distinct());
             if let Some(root) = owner.filter(|_| !region.wraps()) {
                 // The owner of the whole region holds it in place.

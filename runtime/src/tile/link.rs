@@ -18,7 +18,7 @@ use super::route::Fetch;
 use super::sequence::Sequence;
 use super::terms::{Fold, combine, combine_received};
 use super::{Held, Tile, Written};
-use crate::comm::{Communicator, Flight, Piece, connect};
+use crate::comm::{Communicator, Flight, Links, Piece, SumAlgorithm, connect};
 use crate::exchange::Exchange;
 use crate::layout::{Neighbours, Sharding};
 use crate::memory::Buffer;
@@ -26,7 +26,7 @@ use crate::progress::PollHandle;
 use crate::subarray::{Place, Subarray};
 use crate::{DistArray, Element, Grid, Group, ReduceOp, Reduction, Region, Result, Shards, View, World};
 use bytemuck::{cast_slice, cast_slice_mut};
-use polyshard_program::Passing;
+use polyshard_program::Algorithm;
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
@@ -55,12 +55,10 @@ pub(crate) enum When {
 pub(crate) struct How<T> {
     /// Whether the regions of all ranks are the same in every transfer.
     pub(crate) is_fixed: bool,
-    /// Whether a gather is one broadcast per owner of a part, and whether each member of a group sums up a piece and sends it on.
-    pub(crate) in_pieces: bool,
-    /// How a broadcast that begins ahead reaches the members of its group.
-    pub(crate) passing: Passing,
-    /// Whether the communication library chooses the order in which terms are combined.
-    pub(crate) any_order: bool,
+    /// How a group gets a region.
+    pub(crate) by: Algorithm,
+    /// How it adds up its terms.
+    pub(crate) sums: SumAlgorithm,
     /// Whether sums are sent as messages even if members could read each other's tiles.
     pub(crate) by_messages: bool,
     /// The reduction that adds up the sums of a group, if its steps are given.
@@ -73,9 +71,8 @@ impl<T> Default for How<T> {
     fn default() -> Self {
         Self {
             is_fixed: false,
-            in_pieces: false,
-            passing: Passing::Direct,
-            any_order: false,
+            by: Algorithm::Library,
+            sums: SumAlgorithm::GatherTerms,
             by_messages: false,
             reduction: None,
             written: None,
@@ -181,11 +178,16 @@ impl<T: Element> Link<T> {
     /// If another rank failed.
     pub(crate) fn fetched_ahead(mut self, depth: usize, group: Option<&Group>) -> Result<Self> {
         if let Some(group) = group {
-            if !self.how.passing.is_direct() {
+            let links = match self.how.by {
+                Algorithm::Chain(_) => Links::Chain,
+                Algorithm::Circulant(_) => Links::Circulant,
+                _ => Links::All,
+            };
+            if links != Links::All {
                 let lanes = (0..=depth).map(|_| group.comm().lane());
                 self.flights = Flights::by(lanes.collect::<Result<_>>()?);
             }
-            connect(group.comm(), self.how.passing)?;
+            connect(group.comm(), links)?;
         }
         Ok(self)
     }
@@ -203,7 +205,7 @@ impl<T: Element> Link<T> {
         if let Some(group) = group {
             self.flights = Flights::by(vec![group.comm().lane()?]);
             // Each member receives all terms of its piece.
-            connect(group.comm(), Passing::Direct)?;
+            connect(group.comm(), Links::All)?;
         }
         Ok(self)
     }

@@ -16,7 +16,7 @@
 use super::link::Link;
 use super::sums::parts_of_target;
 use super::terms::{combine, pieces};
-use crate::comm::{Combining, received_in_sum};
+use crate::comm::{SumAlgorithm, received_in_sum};
 use crate::memory::split_mut;
 use crate::shared_tiles::{SharedTiles, share_tiles};
 use crate::subarray::{Place, Subarray, in_order};
@@ -41,7 +41,7 @@ impl<T: Element> Link<T> {
             let own = pieces[along.rank()].clone();
             divided.push((along, replace(&mut piece, own), pieces));
         }
-        let combining = self.combining_in_stages(op);
+        let combining = self.combining(op);
         stages[0].comm().all_reduce(cast_slice_mut(&mut self.tile.buffer[piece]), combining)?;
         divided.into_iter().rev().try_for_each(|(along, whole, pieces)| self.gather_pieces(along, &whole, &pieces))
     }
@@ -49,14 +49,14 @@ impl<T: Element> Link<T> {
     /// Adds up the tiles of a stage's group into that of its member `root`.
     fn sum_at_one(&mut self, along: &Group, root: usize, op: ReduceOp) -> Result<()> {
         let sums = self.tile.sums();
-        let (len, bytes) = (sums.len(), size_of_val(sums));
+        let (len, bytes, by) = (sums.len(), size_of_val(sums), self.how.sums);
         if let Some(mut shared) = self.share_in_stage(along)? {
             let pieces = pieces(0..len, along.size());
             shared.sum(pieces[along.rank()].clone(), op)?;
-            along.comm().count_in_place(received_in_sum(bytes, along.size(), along.rank(), Some(root), T::DTYPE, true));
+            along.comm().count_in_place(received_in_sum(bytes, along.size(), along.rank(), Some(root), T::DTYPE, by));
             return if along.rank() == root { shared.gather(&pieces) } else { shared.release() };
         }
-        let combining = self.combining_in_stages(op);
+        let combining = self.combining(op);
         along.comm().reduce(root, cast_slice_mut(self.tile.sums()), combining)
     }
 
@@ -68,7 +68,7 @@ impl<T: Element> Link<T> {
             shared.sum(own, op)?;
             return shared.release();
         }
-        let combining = self.combining_in_stages(op);
+        let combining = self.combining(op);
         self.incoming.grow(own.len(), "the sums of a piece")?;
         let into = &mut self.incoming[..own.len()];
         let terms = cast_slice(&self.tile.buffer[whole.clone()]);
@@ -93,7 +93,7 @@ impl<T: Element> Link<T> {
 
     /// Publishes the tile to the members of a stage, if they read each other's tiles in place and can see them.
     fn share_in_stage<'a>(&'a mut self, along: &'a Group) -> Result<Option<SharedTiles<'a, T>>> {
-        let is_read_in_place = !self.how.by_messages && !self.how.any_order;
+        let is_read_in_place = !self.how.by_messages && self.how.sums != SumAlgorithm::Library;
         let len = self.tile.region().len();
         if is_read_in_place { share_tiles(along, &mut self.tile.buffer, len) } else { Ok(None) }
     }
@@ -101,7 +101,7 @@ impl<T: Element> Link<T> {
     /// Adds up the tiles of all members, each of which combines its part into its shard, along one stage after the other, the last one
     /// first; along the group itself if it has no stages. Parts that follow each other in the tile are sent from it, else they are packed.
     pub(super) fn scatter_in_stages(&mut self, group: &Group, target: &mut DistArray<T>, op: ReduceOp) -> Result<()> {
-        let (parts, combining) = (parts_of_target(group, target, self.tile.region()), self.combining_in_stages(op));
+        let (parts, combining) = (parts_of_target(group, target, self.tile.region()), self.combining(op));
         let (stages, members) = (group.stages(), group.gathered());
         let mut held = self.tile.sums().len();
         let scattered = || members.iter().map(|&member| &parts[member]);
@@ -128,14 +128,6 @@ impl<T: Element> Link<T> {
         let sums = (&self.incoming[..held], Place::Packed);
         combine(&parts[group.rank()], &[sums], target, self.how.written.as_ref(), op);
         Ok(())
-    }
-
-    /// How the terms of a stage are combined: in the order of its ranks, each of which adds up a piece, unless any order is allowed.
-    fn combining_in_stages(&self, op: ReduceOp) -> Combining {
-        match self.how.any_order {
-            true => Combining::any_order(T::DTYPE, op),
-            false => Combining::in_order(T::DTYPE, op, true),
-        }
     }
 }
 

@@ -11,7 +11,7 @@ use super::link::{End, How, Link, When, post, room_for};
 use super::sequence::Sequence;
 use super::terms::{Fold, combine, combine_pieces, combine_received, owned_by_this, pieces};
 use super::{Held, Tile, cyclic_neighbour, one_box, room, root};
-use crate::comm::{Combining, Communicator, Order, Piece, received_in_sum};
+use crate::comm::{Combining, Communicator, Piece, SumAlgorithm, received_in_sum};
 use crate::exchange::{Exchange, owned, parts_of, total};
 use crate::layout::Neighbours;
 use crate::memory::{Buffer, split_mut};
@@ -82,9 +82,9 @@ impl<T: Element> Link<T> {
         let root = root_coordinates.map(|at| root(group, at, self.tile.region()));
         let is_wanted = root.is_none_or(|root| root == group.rank());
         let is_by_steps = self.how.reduction.is_some() && root.is_none() || group.is_in_stages();
-        if when == When::Later || !is_by_steps && !self.how.any_order {
+        if when == When::Later || !is_by_steps && self.how.sums != SumAlgorithm::Library {
             let own = if is_wanted { self.own_part(target, owned_by_this) } else { Rc::clone(&self.no_part) };
-            if !self.how.in_pieces || self.how.any_order {
+            if self.how.sums != SumAlgorithm::ReduceScatterGather {
                 let wholes = |target: &_, region: &_| wholes_of(group, root, target, region);
                 return self.sum_parts(group, own, wholes, target, op, when);
             }
@@ -112,13 +112,8 @@ impl<T: Element> Link<T> {
     }
 
     /// How a group combines the terms of the tile.
-    fn combining(&self, op: ReduceOp) -> Combining {
-        let order = match (self.how.any_order, self.how.in_pieces) {
-            (true, _) => Order::Any,
-            (false, true) => Order::RanksInPieces,
-            (false, false) => Order::Ranks,
-        };
-        Combining { dtype: T::DTYPE, op, order }
+    pub(super) fn combining(&self, op: ReduceOp) -> Combining {
+        Combining { dtype: T::DTYPE, op, by: self.how.sums }
     }
 
     /// Ends an operation that has nothing left to do.
@@ -146,7 +141,7 @@ impl<T: Element> Link<T> {
         shared.sum(pieces[group.rank()].clone(), op)?;
         combine_pieces(own, &shared.tiles(), &pieces, target, self.how.written.as_ref(), op);
         shared.release()?;
-        group.comm().count_in_place(received_in_sum(bytes, group.size(), group.rank(), root, T::DTYPE, true));
+        group.comm().count_in_place(received_in_sum(bytes, group.size(), group.rank(), root, T::DTYPE, self.how.sums));
         Ok(true)
     }
 
@@ -178,7 +173,7 @@ impl<T: Element> Link<T> {
         if self.tile.region().is_empty() {
             return self.done(when);
         }
-        if when == When::Now && (group.is_in_stages() || self.how.any_order) {
+        if when == When::Now && (group.is_in_stages() || self.how.sums == SumAlgorithm::Library) {
             return self.scatter_in_stages(group, target, op);
         }
         let own =
@@ -197,7 +192,10 @@ impl<T: Element> Link<T> {
         op: ReduceOp,
         when: When,
     ) -> Result<()> {
-        assert!(!self.how.any_order, "sums in any order are a library's; this is a bug in polyshard");
+        assert!(
+            self.how.sums != SumAlgorithm::Library,
+            "sums in any order are a library's; this is a bug in polyshard"
+        );
         if self.can_meet(group, target, op)? && self.sum_in_place(group, &own, target, op)? {
             return self.done(when);
         }

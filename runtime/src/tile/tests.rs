@@ -7,6 +7,7 @@ use crate::sample::{
     array, contents, element, expected, indices, on_ranks, owned_region, pick, range, region, shardings,
 };
 use crate::{DistArray, Grid, ReduceOp, Result, Strided, World};
+use polyshard_program::Algorithm;
 use proptest::prelude::*;
 
 mod blocks;
@@ -309,12 +310,13 @@ fn only_what_is_asked_for_is_sent() {
 fn an_all_gather_of_few_parts_receives_each_element_once() {
     let mesh = Mesh::new([("x", 4)]);
     let [x] = mesh.axes();
-    for (dim, in_pieces) in [(0, true), (1, true), (0, false), (1, false)] {
+    let each = [(0, Algorithm::EachPart), (1, Algorithm::EachPart), (0, Algorithm::Library), (1, Algorithm::Library)];
+    for (dim, by) in each {
         let sharding = Sharding::new(&mesh, &[8, 8], &[Placement::block(dim, x)]).expect("a sharding");
         on_ranks(4, |world| {
             let (grid, source) = (Grid::new(world, &mesh)?, array(world, &sharding)?);
             let group = grid.group(&[0])?;
-            let mut tile = Link::new(Tile::new("A", 64)?, How { in_pieces, ..How::default() });
+            let mut tile = Link::new(Tile::new("A", 64)?, How { by: by.clone(), ..How::default() });
             // With one owner, with two whose parts have equal or different sizes, and with all ranks but one.
             for panel in [2..4, 3..6, 3..5, 1..4, 1..6, 0..6] {
                 let ranges = [0..8, 0..8].into_iter().enumerate();
@@ -324,7 +326,7 @@ fn an_all_gather_of_few_parts_receives_each_element_once() {
                 check(&tile, &source, &region);
                 let own = Subarray::of(&sharding, source.coordinates(), &region).len();
                 assert_eq!((world.bytes_received() - before) as usize / size_of::<i32>(), region.len() - own);
-                let one_box = in_pieces && panel == (2..4) && world.rank() == 1;
+                let one_box = by == Algorithm::EachPart && panel == (2..4) && world.rank() == 1;
                 assert_eq!(matches!(tile.tile.held, Held::InPlace(..)), one_box, "{region}");
             }
             unchanged(world, &source)

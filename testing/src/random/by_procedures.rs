@@ -6,7 +6,7 @@ use polyshard::kernel;
 use polyshard::layout::{DType, Mesh};
 use polyshard::planner::placement::{PlacedMesh, matrices};
 use polyshard::planner::reduce::Strategy;
-use polyshard::program::{CollectiveBy, Direction, Leg, LegId, NestId, Owners, Program, StagedLeg, TileId};
+use polyshard::program::{Algorithm, Direction, Leg, LegId, NestId, Owners, Program, StagedLeg, TileId};
 use polyshard::runtime::Element;
 use polyshard::schedule::{Schedule, Var, dim};
 
@@ -22,7 +22,7 @@ pub fn by_procedure(program: &Program, choices: &mut Choices<'_>) -> Option<Prog
         for (leg, route) in (0..).map(LegId).zip(&output.route.legs).filter(|_| output.ahead == 0) {
             let Leg::Collective { axes, owners: Owners::All, .. } = route else { continue };
             let is_in_order = output.direction == (Direction::Out { any_order: false }) && choices.one_in(6);
-            let by = Some(CollectiveBy::Procedure(procedure(program.mesh(), axes, is_in_order, choices)));
+            let by = Algorithm::Procedure(procedure(program.mesh(), axes, is_in_order, choices));
             legs.push(StagedLeg { nest, tile, leg, by, why: "at random".into() });
         }
     }

@@ -2,7 +2,7 @@
 
 use super::Choices;
 use polyshard::layout::{AxisPart, Stages};
-use polyshard::program::{CollectiveBy, Leg, LegId, NestId, Program, StagedLeg, TileId};
+use polyshard::program::{Algorithm, Leg, LegId, NestId, Program, StagedLeg, TileId};
 
 /// The program with its collectives in stages, as many as its meshes allow and the choices give; none without such a
 /// collective.
@@ -17,7 +17,7 @@ pub fn staged(program: &Program, choices: &mut Choices<'_>) -> Option<Program> {
             for (leg, route) in (0..).map(LegId).zip(&transfer.route.legs) {
                 let Leg::Collective { axes, .. } = route else { continue };
                 let Some(stages) = stages_of(program, axes, choices) else { continue };
-                let (tile, by) = (TileId(tile), Some(CollectiveBy::Stages(stages)));
+                let (tile, by) = (TileId(tile), Algorithm::Stages(stages));
                 legs.push(StagedLeg { nest, tile, leg, by, why: "at random".into() });
             }
         }

@@ -269,7 +269,7 @@ fn terms_that_are_exchanged_stay_with_their_rank() -> Result<(), TestCaseError> 
     let lowered = schedule.lower();
     prop_assert!(lowered.is_ok(), "{}", lowered.expect_err("an error"));
     let program = lowered.expect("it was just asked");
-    let [Leg::Exchange { reach }] = &program.nest().output().route.legs[..] else {
+    let [Leg::Exchange { reach, .. }] = &program.nest().output().route.legs[..] else {
         return Err(TestCaseError::fail(format!("not exchanged\n{program}")));
     };
     prop_assert_eq!(reach.along[0].offsets(), Some((0, 0)), "{}", program);

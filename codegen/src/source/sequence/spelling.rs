@@ -13,7 +13,7 @@ use super::super::items::{check, element, identity as identity_of, mesh, new_sha
 use super::super::names::Names as KernelNames;
 use super::super::{imports, mentions, reduction, table};
 use super::{Action, Argument, Names, Step, Walk};
-use polyshard_program::{ArrayId, ArrayKind, Assign, LeafOp, Leg, NestId, Owners, Packing, Program, Statement, Way};
+use polyshard_program::{ArrayId, ArrayKind, Assign, LeafOp, Leg, NestId, Owners, Program, Route, Statement};
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 
@@ -178,15 +178,15 @@ fn items(
 /// runtime does not decide it again.
 ///
 /// ```text
-/// step_1: Redistribution::by(world, &sharding_y_3(), None, &sharding_y_4(), &Way::new([Leg::exchange([Reach::All])]))?
+/// step_1: Redistribution::by(world, &sharding_y_3(), None, &sharding_y_4(), &Route::from(Leg::exchange([Reach::All])))?
 /// ```
 fn field(step: &Step<'_>, program: &Program, element: &Ident) -> (Ident, TokenStream, TokenStream) {
     let Step { name, moved, from, to } = step;
-    let (of, new) = match moved.way.procedure() {
+    let (of, new) = match moved.route.procedure() {
         None => {
             let kept = moved.kept.as_ref().map(|kept| new_sharding(kept, program.mesh()));
-            let (kept, way) = (kept.map_or(quote! { None }, |kept| quote! { Some(&#kept) }), way_of(&moved.way));
-            let new = quote! { Redistribution::by(world, &#from(), #kept, &#to(), &#way)? };
+            let (kept, route) = (kept.map_or(quote! { None }, |kept| quote! { Some(&#kept) }), route_of(&moved.route));
+            let new = quote! { Redistribution::by(world, &#from(), #kept, &#to(), &#route)? };
             (quote! { Redistribution }, new)
         }
         Some(procedure) => {
@@ -279,22 +279,25 @@ impl ToTokens for Argument<'_> {
     }
 }
 
-/// `Way::closing([Leg::exchange([Reach::All]), Leg::collective(vec![0], Owners::All)]).in_pieces()` and the like.
-fn way_of(way: &Way) -> TokenStream {
-    let legs = way.legs.iter().map(|one| match one {
-        Leg::Collective { axes, owners: Owners::One(owner), .. } => {
+/// `Route::from(Leg::exchange([Reach::All]))`, or `Route::between_arrays([..])` of two legs.
+fn route_of(route: &Route) -> TokenStream {
+    let leg = |one: &Leg| match one {
+        Leg::Collective { axes, owners: Owners::One(owner), by } => {
             let axes = axes.iter().map(|&axis| Literal::usize_unsuffixed(axis));
             let owner = owner.iter().map(|at| Literal::i64_unsuffixed(at.offset()));
-            quote! { Leg::with_one([#(#axes),*], &[#(#owner),*]) }
+            let by = format_ident!("{by:?}");
+            quote! { Leg::with_one([#(#axes),*], &[#(#owner),*]).by(Algorithm::#by) }
         }
         one => table::leg(one, &|_| unreachable!("no other leg of a move names ranks; this is a bug in polyshard")),
-    });
-    let new = if way.closes_sums() {
-        quote! { closing }
-    } else {
-        quote! { new }
     };
-    let packing = (way.packing == Packing::LaidOut).then(|| quote! { .laid_out() });
-    let pieces = way.in_pieces.then(|| quote! { .in_pieces() });
-    quote! { Way::#new([#(#legs),*]) #packing #pieces }
+    match &route.legs[..] {
+        [only] => {
+            let only = leg(only);
+            quote! { Route::from(#only) }
+        }
+        legs => {
+            let legs = legs.iter().map(leg);
+            quote! { Route::between_arrays([#(#legs),*]) }
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Moves between arrays that do not fit, and by invalid routes.
 
 use super::*;
-use polyshard_program::{Direction, Owners, Pattern, Way};
+use polyshard_program::{Algorithm, Direction, Owners, Pattern, Route};
 
 #[test]
 fn moves_between_arrays_that_do_not_fit() {
@@ -50,32 +50,24 @@ fn moves_between_arrays_that_do_not_fit() {
 }
 
 #[test]
-fn moves_by_ways_that_they_cannot_go() {
+fn moves_by_invalid_routes() {
     let parts = || Leg::collective(vec![0], Owners::Parts);
-    let exchange = || Way::new([Leg::exchange([Reach::All])]);
-    let by = |way: Way| {
+    let exchange = || Leg::exchange([Reach::All]);
+    let along = |direction: Direction, legs: &[Leg]| {
         let mut body = moves([(0, 1)]);
-        body.moves[0].way = way;
+        body.moves[0].direction = direction;
+        body.moves[0].route = Route::between_arrays(legs);
         body
     };
+    let by = |legs: &[Leg]| along(Direction::In, legs);
+    let closing = |legs: &[Leg]| along(Direction::Out { any_order: false }, legs);
+    let everywhere_summed = || Leg::collective(vec![0], Owners::All).by(Algorithm::GatherTerms);
     let open = |placements: &[Placement]| sharding(&[4, 4], &[placements, &[Placement::partial(mesh().1)]].concat());
     let sums = || vec![array("A", open(&[]), ArrayKind::Input), array("B", by_rows(), ArrayKind::Output)];
     check(
         DType::F64,
-        arrays(),
-        by(Way::closing([parts()])),
-        expect!["statement 1: `A` has an invalid route: it adds up partial sums, but the target keeps them"],
-    );
-    check(
-        DType::F64,
         sums(),
-        by(exchange()),
-        expect!["statement 1: `A` has an invalid route: it keeps partial sums, but the target needs them added up"],
-    );
-    check(
-        DType::F64,
-        sums(),
-        by(Way::closing([Leg::collective(vec![0], Owners::All)]).in_pieces()),
+        closing(&[Leg::collective(vec![0], Owners::All).by(Algorithm::ReduceScatterGather)]),
         expect![
             "statement 1: `A` has an invalid route: it leaves sums on all ranks of a group, but the target divides \
              them among these ranks"
@@ -85,7 +77,7 @@ fn moves_by_ways_that_they_cannot_go() {
     check(
         DType::F64,
         summed,
-        by(Way::closing([parts()])),
+        closing(&[parts()]),
         expect![
             "statement 1: `A` has an invalid route: a reduce-scatter needs each rank's part to be one block of its \
              group's terms"
@@ -94,7 +86,7 @@ fn moves_by_ways_that_they_cannot_go() {
     check(
         DType::F64,
         arrays(),
-        by(Way::new([parts()])),
+        by(&[parts()]),
         expect![
             "statement 1: `A` has an invalid route: an all-gather needs groups whose shards, in order, make up each \
              rank's part of the target"
@@ -102,18 +94,18 @@ fn moves_by_ways_that_they_cannot_go() {
     );
     let everywhere =
         || vec![array("A", by_rows(), ArrayKind::Input), array("B", sharding(&[4, 4], &[]), ArrayKind::Output)];
-    let called = |pattern: Pattern, way: Way| {
-        let mut body = by(way);
+    let called = |pattern: Pattern, leg: Leg| {
+        let mut body = by(&[leg]);
         body.moves[0].pattern = pattern;
         body
     };
     let gathered = Pattern::all_gather([mesh().1]);
-    let accepted = Program::new(&mesh().0, DType::F64, everywhere(), called(gathered.clone(), Way::new([parts()])));
+    let accepted = Program::new(&mesh().0, DType::F64, everywhere(), called(gathered.clone(), parts()));
     assert!(accepted.is_ok(), "{accepted:?}");
     check(
         DType::F64,
         everywhere(),
-        called(Pattern::Exchange, Way::new([parts()])),
+        called(Pattern::Exchange, parts()),
         expect!["statement 1: the move of `A` is called exchange, but is all_gather(x)"],
     );
     check(
@@ -135,43 +127,45 @@ fn moves_by_ways_that_they_cannot_go() {
     check(
         DType::F64,
         scalars,
-        by(exchange().laid_out()),
-        expect![
-            "statement 1: `s` has an invalid route: rows are to be sent without packing, but it is not an exchange, \
-             or there are no rows"
-        ],
+        by(&[exchange().laid_out()]),
+        expect!["statement 1: `s` has an invalid route: rows are to be sent without packing, but there are no rows"],
     );
     let misled = "statement 1: `A` has an invalid route: its legs do not lead from the source's sharding to the \
                   target's";
-    for way in [
-        Way::new([]),
-        Way::new([Leg::exchange([Reach::All; 2])]),
-        Way::new([Leg::Copy]),
-        Way::new([parts(), Leg::exchange([Reach::All])]),
-        Way { direction: Direction::Out { any_order: true }, ..Way::new([Leg::exchange([Reach::All])]) },
+    for body in [
+        by(&[]),
+        by(&[Leg::exchange([Reach::All; 2])]),
+        by(&[Leg::Copy]),
+        by(&[parts(), exchange()]),
+        closing(&[exchange()]),
+        along(Direction::Out { any_order: true }, &[exchange()]),
     ] {
-        let arrays = if way.closes_sums() { sums() } else { arrays() };
-        let error = Program::new(&mesh().0, DType::F64, arrays, by(way)).expect_err("no such way");
+        let error = Program::new(&mesh().0, DType::F64, arrays(), body).expect_err("no such route");
+        assert_eq!(error.to_string(), misled);
+    }
+    for body in [by(&[exchange()]), along(Direction::Out { any_order: true }, &[exchange()])] {
+        let error = Program::new(&mesh().0, DType::F64, sums(), body).expect_err("its sums are closed in order");
         assert_eq!(error.to_string(), misled);
     }
     let open_everywhere =
         || vec![array("A", open(&[]), ArrayKind::Input), array("B", sharding(&[4, 4], &[]), ArrayKind::Output)];
-    for legs in
-        [vec![Leg::with_one(vec![0], &[1])], vec![Leg::exchange([Reach::All]), Leg::collective(vec![0], Owners::All)]]
-    {
-        let error =
-            Program::new(&mesh().0, DType::F64, open_everywhere(), by(Way::closing(legs))).expect_err("all own it");
+    for legs in [vec![Leg::with_one(vec![0], &[1])], vec![exchange(), everywhere_summed()]] {
+        let error = Program::new(&mesh().0, DType::F64, open_everywhere(), closing(&legs)).expect_err("all own it");
         assert_eq!(error.to_string(), misled);
     }
-    check(
-        DType::F64,
-        arrays(),
-        by(exchange().in_pieces()),
-        expect![
-            "statement 1: `A` has an invalid route: each rank is to add up a piece, but no partial sums are added in groups"
-        ],
-    );
-    let mut maxima = by(Way::closing([Leg::collective(vec![0], Owners::All)]));
+    for (arrays, body) in [
+        (everywhere(), by(&[parts().by(Algorithm::GatherTerms)])),
+        (everywhere(), by(&[parts().by(Algorithm::EachPart)])),
+        (open_everywhere(), closing(&[everywhere_summed().by(Algorithm::Library)])),
+        (open_everywhere(), closing(&[everywhere_summed().by(Algorithm::Chain(2))])),
+    ] {
+        let error = Program::new(&mesh().0, DType::F64, arrays, body).expect_err("no such algorithm");
+        assert_eq!(
+            error.to_string(),
+            "statement 1: `A` has an invalid route: its collective cannot be carried out by the algorithm that it names"
+        );
+    }
+    let mut maxima = closing(&[everywhere_summed()]);
     maxima.moves[0].op = Assign::Max;
     check(
         DType::F64,

@@ -27,7 +27,7 @@ fn in_order(groups: &[Vec<usize>]) -> Procedure {
 /// Checks that a procedure cannot carry out a transfer: refused when asked for, and in a program from a file.
 fn refused(schedule: Schedule, tile: usize, procedure: Procedure, why: &str) {
     let program = schedule.lower().expect("a program");
-    let by = Some(CollectiveBy::Procedure(procedure));
+    let by = Algorithm::Procedure(procedure);
     let leg =
         StagedLeg { nest: NestId(0), tile: TileId(tile), leg: LegId(0), by: by.clone(), why: "it is tried".into() };
     let asked = program.in_stages(&[leg]).expect_err("it cannot be").to_string();
@@ -90,7 +90,7 @@ fn procedures_that_do_not_add_up_an_output_of_all() {
 #[test]
 fn procedures_in_another_order_of_ranks_are_programs() {
     let program = summed().shard("C", []).reassociate("C").lower().expect("a program");
-    let by = Some(CollectiveBy::Procedure(direct(&[vec![1, 0]])));
+    let by = Algorithm::Procedure(direct(&[vec![1, 0]]));
     let leg = StagedLeg { nest: NestId(0), tile: TileId(2), leg: LegId(0), by, why: "rank 1 is near".into() };
     let made = program.in_stages(&[leg]).expect("it adds up all");
     let shown = made.explain();
@@ -102,7 +102,13 @@ fn procedures_in_another_order_of_ranks_are_programs() {
     let claim = "what is summed up is independent of x, and its procedure combines the ranks along x once";
     assert!(shown.contains(claim), "{shown}");
     // As one call again, the program is the original except for the reasons that it states.
-    let at_once = StagedLeg { nest: NestId(0), tile: TileId(2), leg: LegId(0), by: None, why: "it was tried".into() };
+    let at_once = StagedLeg {
+        nest: NestId(0),
+        tile: TileId(2),
+        leg: LegId(0),
+        by: Algorithm::Library,
+        why: "it was tried".into(),
+    };
     let again = made.in_stages(&[at_once]).expect("it is at once");
     assert_eq!(again.to_string(), program.to_string());
     assert!(!again.explain().contains("procedure: ") && again.explain().contains("stages: it was tried"));

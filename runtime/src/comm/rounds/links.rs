@@ -3,16 +3,26 @@
 use super::circulant::skips;
 use crate::Result;
 use crate::comm::Communicator;
-use polyshard_program::Passing;
+
+/// The links over which a group broadcasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Links {
+    /// From the root to each member.
+    All,
+    /// From each member to the next.
+    Chain,
+    /// Those of a broadcast in the minimum number of rounds.
+    Circulant,
+}
 
 /// Connects the links over which a group broadcasts in this way from any root, by an empty message over each: a library connects two
 /// processes at their first message, and a rank that computes meanwhile should not wait for that. Collective.
 ///
 /// # Errors
 /// If another rank failed.
-pub(crate) fn connect(comm: &dyn Communicator, passing: Passing) -> Result<()> {
+pub(crate) fn connect(comm: &dyn Communicator, links: Links) -> Result<()> {
     let (rank, size) = (comm.rank(), comm.size());
-    let distances = distances(passing, size);
+    let distances = distances(links, size);
     let to = distances.iter().map(|distance| (rank + distance) % size);
     connect_with(comm, to, distances.iter().map(|distance| (rank + size - distance) % size))
 }
@@ -29,11 +39,11 @@ pub(crate) fn connect_with(
 }
 
 /// The distances from a sender to its receivers, each once. A chain runs around the group.
-fn distances(passing: Passing, size: usize) -> Vec<usize> {
-    let mut distances = match passing {
-        Passing::Direct => (1..size).collect(),
-        Passing::Chain(_) => vec![1],
-        Passing::Circulant(_) => skips(size),
+fn distances(links: Links, size: usize) -> Vec<usize> {
+    let mut distances = match links {
+        Links::All => (1..size).collect(),
+        Links::Chain => vec![1],
+        Links::Circulant => skips(size),
     };
     distances.retain(|distance| !distance.is_multiple_of(size));
     distances.dedup();
@@ -65,21 +75,21 @@ mod tests {
             let chain = used(&|rank, root| {
                 Rounds::chain((0..size).map(|place| (root + place) % size).collect(), rank, bounds())
             });
-            assert_eq!(chain, distances(Passing::Chain(7), size), "{size} ranks");
+            assert_eq!(chain, distances(Links::Chain, size), "{size} ranks");
             let circulant = used(&|rank, root| Rounds::circulant(size, rank, root, bounds()));
-            assert_eq!(circulant, distances(Passing::Circulant(7), size), "{size} ranks");
+            assert_eq!(circulant, distances(Links::Circulant, size), "{size} ranks");
         }
     }
 
     #[test]
     fn empty_messages_go_over_all_links() {
         for size in [1, 2, 3, 5, 8] {
-            for passing in [Passing::Chain(1), Passing::Circulant(1), Passing::Direct] {
+            for links in [Links::Chain, Links::Circulant, Links::All] {
                 let bytes = spmd(size, |world| {
-                    connect(world.comm(), passing)?;
+                    connect(world.comm(), links)?;
                     Ok::<_, crate::Error>(world.comm().received().bytes())
                 });
-                assert_eq!(bytes.expect("all links are connected"), vec![0; size], "{passing:?}");
+                assert_eq!(bytes.expect("all links are connected"), vec![0; size], "{links:?}");
             }
         }
     }

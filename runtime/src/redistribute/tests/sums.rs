@@ -40,17 +40,17 @@ fn opened_array<T: Element>(world: &World, sharding: &Sharding) -> Result<DistAr
 
 /// Every route that is possible.
 fn check<T: Element>(world: &World, source: &Sharding, target: &Sharding, transport: Transport) -> Result<()> {
-    let mut ways = ways::<T>(source, target).into_iter();
-    ways.try_for_each(|way| check_way::<T>(world, [source, target], &way, transport))
+    let mut routes = routes::<T>(source, target).into_iter();
+    routes.try_for_each(|route| check_route::<T>(world, [source, target], &route, transport))
 }
 
-fn check_way<T: Element>(
+fn check_route<T: Element>(
     world: &World,
     [source, target]: [&Sharding; 2],
-    way: &Way,
+    route: &Route,
     transport: Transport,
 ) -> Result<()> {
-    let there = Redistribution::by(world, source, None, target, way)?.with_transport(transport);
+    let there = Redistribution::by(world, source, None, target, route)?.with_transport(transport);
     let a = opened_array::<T>(world, source)?;
     let before = a.block().to_vec();
     // The sum of the terms that the target closes; those that it keeps open stay separate.

@@ -1,7 +1,7 @@
 //! Laws of non-blocking messages, and of rounds that use them.
 
 use super::message;
-use polyshard_runtime::comm::{Broadcast, Combining, Communicator, Flight, Order, Piece, Rounds};
+use polyshard_runtime::comm::{Broadcast, Combining, Communicator, Flight, Piece, Rounds, SumAlgorithm};
 use polyshard_runtime::{DType, ReduceOp, Result};
 use std::sync::Arc;
 
@@ -201,8 +201,10 @@ pub(super) fn rounds_are_the_collectives(comm: &dyn Communicator) -> Result<()> 
             (0..total / 8).map(|i| 1.0 / ((i % 97 + 1) as f64) * 10f64.powi((rank * 5 + i) as i32 % 17 - 8)).collect()
         };
         let own = floats(rank);
-        let (own, sum) =
-            (bytemuck::cast_slice(&own), Combining { dtype: DType::F64, op: ReduceOp::Sum, order: Order::Ranks });
+        let (own, sum) = (
+            bytemuck::cast_slice(&own),
+            Combining { dtype: DType::F64, op: ReduceOp::Sum, by: SumAlgorithm::GatherTerms },
+        );
         let start: usize = counts[..rank].iter().sum();
         let mut blocks = vec![0; total];
         let mut gathered = vec![0; total];

@@ -11,7 +11,7 @@
 
 use polyshard::layout::{AxisExpr, DType, Mesh, Name, Placement, Reach, Sharding};
 use polyshard::planner::{Ops, Plan, PlanOptions};
-use polyshard::program::{Leg, Program, Way};
+use polyshard::program::{Leg, Program, Route};
 use polyshard::runtime::{Backend, DistArray, Element, Execute, Redistribution, Transport, World, spmd};
 use polyshard::{Error, Result};
 use polyshard_testing::laws;
@@ -151,12 +151,13 @@ fn check<T: Element>(world: &World, nodes: &[usize], source: &Sharding, target: 
     let mut last = expected.clone();
     let mut counts = Vec::new();
     // An array of no dimensions has no rows to lay out.
-    let packed = Way::new([Leg::exchange(vec![Reach::All; source.mesh().ndim()])]);
+    let packed = Leg::exchange(vec![Reach::All; source.mesh().ndim()]);
     let laid_out = if source.shape().is_empty() { packed.clone() } else { packed.clone().laid_out() };
-    let by_messages = [packed, laid_out].map(|way| (Transport::Messages, way));
-    let way = Way::between(source, target, size_of::<T>());
-    for (transport, way) in by_messages.into_iter().chain([(Transport::Shared, way.clone()), (Transport::Auto, way)]) {
-        let there = Redistribution::by(world, source, None, target, &way)?.with_transport(transport);
+    let by_messages = [packed, laid_out].map(|leg| (Transport::Messages, leg.into()));
+    let chosen = Route::between(source, target, size_of::<T>());
+    let chosen = [Transport::Shared, Transport::Auto].map(|transport| (transport, chosen.clone()));
+    for (transport, route) in by_messages.into_iter().chain(chosen) {
+        let there = Redistribution::by(world, source, None, target, &route)?.with_transport(transport);
         let mut output = there.output(world)?;
         assert!(output.block().iter().all(|&x| x == T::ZERO), "an output is zeros");
         let before = world.bytes_received();
@@ -169,7 +170,11 @@ fn check<T: Element>(world: &World, nodes: &[usize], source: &Sharding, target: 
         let again = there.run(world, &array)?;
         for got in [&output, &again] {
             let rank = world.rank();
-            assert_eq!(got.block(), expected.block(), "rank {rank}: {source} to {target} over {transport:?}, {way:?}");
+            assert_eq!(
+                got.block(),
+                expected.block(),
+                "rank {rank}: {source} to {target} over {transport:?}, {route:?}"
+            );
         }
         last = again;
     }

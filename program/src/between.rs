@@ -1,62 +1,33 @@
-//! How an array gets from one sharding to another. Tests: `program/tests/it/refused/moves.rs`.
+//! Routes between two arrays of different shardings. Tests: `program/tests/it/refused/moves.rs`.
+//!
+//! Ranks redistribute an array, and add up partial sums that the target does not keep, by the same legs as transfers between arrays and
+//! tiles. Terms are added in the order of their coordinates, or as a procedure does.
+//!
+//! | sums are closed | legs, the first one at the owners | action of the ranks |
+//! | --- | --- | --- |
+//! | no | exchange | each sends the ranks in reach the elements that they lack |
+//! | no | collective, each owns a part | each member of a group wants the shards of the group, one after the other, and they are gathered |
+//! | yes | collective, one or all own it | the terms meet in a group along their axes |
+//! | yes | exchange, collective | then the sums move on to the ranks that have them in the target |
+//! | yes | collective, each owns a part | each rank of a group gets its part of all terms, and sums it up |
+//! | yes | exchange | the terms of one coordinate after the other are sent to the target, and added up there |
+//!
+//! Axes of legs are positions in the [common mesh](Route::common_mesh). An exchange reaches the [owners](Sharding::owners_of) of the
+//! elements that ranks want, or more ranks, which exchange nothing.
 
-use crate::nest::{CollectiveBy, Direction, Leg, Owners};
+use crate::nest::{Algorithm, Direction, Leg, Owners, Packing, Route};
 use crate::pattern::Pattern;
 use crate::reduction::Procedure;
 use crate::staged::{CHUNK, Parts, Staging, staged};
-use polyshard_layout::{DimLayout, Mesh, Reach, Sharding, SumKind};
-use serde::{Deserialize, Serialize};
+use polyshard_layout::{DimLayout, Mesh, Reach, Sharding, SumAlgorithm};
 use std::collections::BTreeMap;
-
-/// How ranks redistribute an array, and add up partial sums that the target does not keep, by the same legs as transfers between
-/// arrays and tiles. Terms are added in the order of their coordinates, or as a procedure does.
-///
-/// | sums are closed | legs, the first one at the owners | action of the ranks |
-/// | --- | --- | --- |
-/// | no | exchange | each sends the ranks in reach the elements that they lack |
-/// | no | collective, each owns a part | each member of a group wants the shards of the group, one after the other, and they are gathered |
-/// | yes | collective, one or all own it | the terms meet in a group along their axes |
-/// | yes | exchange, collective | then the sums move on to the ranks that have them in the target |
-/// | yes | collective, each owns a part | each rank of a group gets its part of all terms, and sums it up |
-/// | yes | exchange | the terms of one coordinate after the other are sent to the target, and added up there |
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Way {
-    /// The direction; inwards if no sums are closed.
-    pub direction: Direction,
-    /// The legs. Axes are positions in the [mesh of the route](Self::mesh). An exchange reaches the [owners](Sharding::owners_of) of the
-    /// elements that ranks want, or more ranks, which exchange nothing.
-    pub legs: Vec<Leg>,
-    /// How non-contiguous rows are sent in one message of an exchange.
-    pub packing: Packing,
-    /// Whether each rank of a group in which terms meet sums up a piece and sends it on; else the ranks that want the sums receive all
-    /// terms.
-    pub in_pieces: bool,
-}
-
-/// How non-contiguous rows are sent in one message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Packing {
-    /// The library is given their layout, if it supports that (MPI 3.1, section 4.1).
-    LaidOut,
-    /// They are packed.
-    Packed,
-}
 
 /// Minimum bytes of a row for which a library sends without packing as fast as with packing.
 const LONG: usize = 256;
 
 /// Why a route is invalid for an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum WayError {
-    /// The route and the target disagree about adding up partial sums.
-    #[error(
-        "it {}",
-        if *.closes { "adds up partial sums, but the target keeps them" } else { "keeps partial sums, but the target needs them added up" }
-    )]
-    Sums {
-        /// Whether the route adds up sums.
-        closes: bool,
-    },
+pub enum RouteError {
     /// The target places dimensions along the axes of the sums.
     #[error("it leaves sums on all ranks of a group, but the target divides them among these ranks")]
     Divided,
@@ -69,53 +40,23 @@ pub enum WayError {
     /// The legs do not lead from one sharding to the other.
     #[error("its legs do not lead from the source's sharding to the target's")]
     Legs,
-    /// Only an exchange of an array with rows sends rows without packing.
-    #[error("rows are to be sent without packing, but it is not an exchange, or there are no rows")]
+    /// Only an array with rows sends rows without packing.
+    #[error("rows are to be sent without packing, but there are no rows")]
     NoRows,
-    /// Pieces are to be added up, but no partial sums are added in groups.
-    #[error("each rank is to add up a piece, but no partial sums are added in groups")]
-    NoPieces,
+    /// The algorithm is not one of such a collective.
+    #[error("its collective cannot be carried out by the algorithm that it names")]
+    Algorithm,
 }
 
-impl Packing {
-    /// Returns how rows between these shardings are sent, with elements of `element` bytes: laid out if most of them are long on both
-    /// sides.
-    #[must_use]
-    fn between(source: &Sharding, target: &Sharding, element: usize) -> Self {
-        match source.common_row(target).saturating_mul(element) >= LONG && !source.shape().is_empty() {
-            true => Self::LaidOut,
-            false => Self::Packed,
-        }
-    }
-}
-
-impl Way {
-    /// Returns the route of these legs, which closes no sums; exchanges pack their rows.
-    pub fn new(legs: impl Into<Vec<Leg>>) -> Self {
-        Self { direction: Direction::In, legs: legs.into(), packing: Packing::Packed, in_pieces: false }
-    }
-
-    /// Returns the route of these legs, which closes sums, whole; exchanges pack their rows.
-    pub fn closing(legs: impl Into<Vec<Leg>>) -> Self {
-        Self { direction: Direction::Out { any_order: false }, ..Self::new(legs) }
+impl Route {
+    /// Returns the route between arrays by these legs.
+    pub fn between_arrays(legs: impl Into<Vec<Leg>>) -> Self {
+        Self { legs: legs.into(), held: None }
     }
 
     /// Returns the route on which terms meet along these axes, given as positions, by a procedure.
     pub(crate) fn by_procedure(axes: Vec<usize>, procedure: Procedure) -> Self {
-        let by = Some(CollectiveBy::Procedure(procedure));
-        Self::closing([Leg::Collective { axes: axes.into(), owners: Owners::All, by }])
-    }
-
-    /// Returns the same with rows sent in place, where the library supports that.
-    #[must_use]
-    pub fn laid_out(self) -> Self {
-        Self { packing: Packing::LaidOut, ..self }
-    }
-
-    /// Returns the same with sums computed in pieces, one per rank of a group.
-    #[must_use]
-    pub fn in_pieces(self) -> Self {
-        Self { in_pieces: true, ..self }
+        Leg::collective(axes, Owners::All).by(Algorithm::Procedure(procedure)).into()
     }
 
     /// Returns the route from `source` to `target` for elements of `element` bytes. Takes time in proportion to the number of ranks if
@@ -124,100 +65,87 @@ impl Way {
     /// ```
     /// use polyshard::layout::Reach;
     /// use polyshard::prelude::*;
-    /// use polyshard::program::{Leg, Owners, Way};
+    /// use polyshard::program::{Algorithm, Leg, Owners, Route};
     /// let mesh = Mesh::new([("x", 4)]);
     /// let [x] = mesh.axes();
     /// let by = |dim| Sharding::new(&mesh, &[64, 64], &[Placement::block(dim, x)]).expect("a sharding");
     /// // Rows of 16 elements, which are 128 bytes.
-    /// assert_eq!(Way::between(&by(0), &by(1), 8), Way::new([Leg::exchange([Reach::All])]));
+    /// assert_eq!(Route::between(&by(0), &by(1), 8), Leg::exchange([Reach::All]).into());
     /// let parts = Leg::collective(vec![0], Owners::Parts);
-    /// assert_eq!(Way::between(&by(0), &Sharding::replicated(&mesh, &[64, 64]), 8), Way::new([parts.clone()]));
+    /// assert_eq!(Route::between(&by(0), &Sharding::replicated(&mesh, &[64, 64]), 8), parts.clone().into());
     /// let open = Sharding::new(&mesh, &[64, 64], &[Placement::partial(x)]).expect("a sharding");
-    /// assert_eq!(Way::between(&open, &by(0), 8), Way::closing([parts]));
+    /// assert_eq!(Route::between(&open, &by(0), 8), parts.by(Algorithm::GatherTerms).into());
     /// ```
     #[must_use]
     pub fn between(source: &Sharding, target: &Sharding, element: usize) -> Self {
         let closed = source.closed_axes(target).unwrap_or_default();
-        let exchange = || vec![exchange(source, target)];
-        let way = if closed.is_empty() {
-            Self::new(gathering(source, target).unwrap_or_else(exchange))
+        let legs = if closed.is_empty() {
+            gathering(source, target).unwrap_or_else(|| vec![exchange(source, target)])
         } else if !closed.iter().any(|&axis| target.places(axis)) {
             let bytes = source.largest_shard().saturating_mul(element as u64);
-            let in_pieces = SumKind::pays_in_pieces(bytes, source.mesh().group_size(&closed));
-            Self { in_pieces, ..Self::closing(meeting(source, target, closed)) }
+            let sums = SumAlgorithm::in_order(bytes, source.mesh().group_size(&closed));
+            meeting(source, target, closed).into_iter().map(|leg| leg.by(sums)).collect()
         } else if are_parts(source, target, &closed) {
-            Self::closing([Leg::collective(closed, Owners::Parts)])
+            vec![Leg::collective(closed, Owners::Parts).by(SumAlgorithm::GatherTerms)]
         } else {
-            Self::closing(exchange())
+            vec![exchange(source, target)]
         };
-        let packing = if way.exchanges() { Packing::between(source, target, element) } else { Packing::Packed };
-        Self { packing, ..way }
+        // Most rows are long on both sides.
+        let is_long = source.common_row(target).saturating_mul(element) >= LONG && !source.shape().is_empty();
+        let legs: Vec<_> = legs.into_iter().map(|leg| if is_long { leg.laid_out() } else { leg }).collect();
+        Self::between_arrays(legs)
     }
 
     /// Checks that an array can take this route from `source` to `target`, which have the same shape.
     ///
     /// # Errors
-    /// [`WayError`] if it cannot.
-    pub fn check(&self, source: &Sharding, target: &Sharding) -> Result<(), WayError> {
+    /// [`RouteError`] if it cannot.
+    pub fn check_between(&self, source: &Sharding, target: &Sharding) -> Result<(), RouteError> {
         let closed = source.closed_axes(target).unwrap_or_default();
-        let closes = self.closes_sums();
-        if closes == closed.is_empty() {
-            return Err(WayError::Sums { closes });
-        }
+        let closes = !closed.is_empty();
         let divided = closed.iter().any(|&axis| target.places(axis));
         let legs = match (&self.legs[..], closes) {
             ([Leg::Exchange { .. }], _) => vec![exchange(source, target)],
-            ([Leg::Collective { .. }], false) => gathering(source, target).ok_or(WayError::Scattered)?,
+            ([Leg::Collective { .. }], false) => gathering(source, target).ok_or(RouteError::Scattered)?,
             ([Leg::Collective { owners: Owners::Parts, .. }], true) => {
                 if !divided || !are_parts(source, target, &closed) {
-                    return Err(WayError::Outside);
+                    return Err(RouteError::Outside);
                 }
                 vec![Leg::collective(closed, Owners::Parts)]
             }
-            _ if divided => return Err(WayError::Divided),
+            _ if divided => return Err(RouteError::Divided),
             _ => meeting(source, target, closed),
         };
         let leads =
             self.legs.len() == legs.len() && self.legs.iter().zip(&legs).all(|(leg, least)| is_at_least(leg, least));
-        if !leads || self.direction == (Direction::Out { any_order: true }) {
-            return Err(WayError::Legs);
+        if !leads || self.held.is_some() {
+            return Err(RouteError::Legs);
         }
-        if self.packing == Packing::LaidOut && (!self.exchanges() || source.shape().is_empty()) {
-            return Err(WayError::NoRows);
-        }
-        if self.in_pieces && !self.meets_in_groups() {
-            return Err(WayError::NoPieces);
+        for leg in &self.legs {
+            let fits = match leg {
+                Leg::Exchange { packing: Packing::LaidOut, .. } if source.shape().is_empty() => {
+                    return Err(RouteError::NoRows);
+                }
+                Leg::Collective { by: Algorithm::Library, .. } => !closes,
+                Leg::Collective { by: Algorithm::GatherTerms, .. } => closes,
+                Leg::Collective { by: Algorithm::ReduceScatterGather, owners, .. } => {
+                    closes && *owners != Owners::Parts
+                }
+                Leg::Collective { .. } => false,
+                _ => true,
+            };
+            if !fits {
+                return Err(RouteError::Algorithm);
+            }
         }
         Ok(())
     }
 
-    /// Returns whether the route closes partial sums.
-    #[must_use]
-    pub fn closes_sums(&self) -> bool {
-        self.direction != Direction::In
-    }
-
-    /// Returns whether the route has an exchange.
-    fn exchanges(&self) -> bool {
-        self.legs.iter().any(|leg| matches!(leg, Leg::Exchange { .. }))
-    }
-
-    /// Returns whether the terms of sums meet in groups along their axes.
-    fn meets_in_groups(&self) -> bool {
-        let is_whole = |leg: &Leg| matches!(leg, Leg::Collective { owners: Owners::One(_) | Owners::All, .. });
-        self.closes_sums() && self.legs.iter().any(is_whole)
-    }
-
-    /// Returns the procedure by which sums are closed, if one is given.
-    #[must_use]
-    pub fn procedure(&self) -> Option<&Procedure> {
-        self.legs.iter().find_map(Leg::procedure)
-    }
-
-    /// Returns the legs in the order in which ranks take them, each with its direction: complete sums move on like any array.
-    pub fn taken(&self) -> Vec<(&Leg, Direction)> {
-        match (self.direction, &self.legs[..]) {
-            (Direction::Out { .. }, [then, meet]) => vec![(meet, self.direction), (then, Direction::In)],
+    /// Returns the legs between two arrays in the order in which ranks take them, each with its direction, if the first one has this
+    /// direction: complete sums move on like any array.
+    pub fn taken(&self, direction: Direction) -> Vec<(&Leg, Direction)> {
+        match (direction, &self.legs[..]) {
+            (Direction::Out { .. }, [then, meet]) => vec![(meet, direction), (then, Direction::In)],
             (direction, legs) => legs.iter().map(|leg| (leg, direction)).collect(),
         }
     }
@@ -227,27 +155,28 @@ impl Way {
     ///
     /// ```
     /// use polyshard::prelude::*;
-    /// use polyshard::program::Way;
+    /// use polyshard::program::Route;
     /// let everywhere = |axes: &[(&str, usize)]| Sharding::replicated(&Mesh::new(axes.iter().copied()), &[8]);
-    /// let mesh = Way::mesh(&everywhere(&[("x", 4), ("y", 2)]), &everywhere(&[("p", 2), ("q", 4)]));
+    /// let mesh = <Route>::common_mesh(&everywhere(&[("x", 4), ("y", 2)]), &everywhere(&[("p", 2), ("q", 4)]));
     /// assert_eq!(mesh.to_string(), "x/2: 2, x%2: 2, y: 2");
     /// ```
     #[must_use]
-    pub fn mesh(source: &Sharding, target: &Sharding) -> Mesh {
+    pub fn common_mesh(source: &Sharding, target: &Sharding) -> Mesh {
         source.mesh().common_refinement(target.mesh()).unwrap_or_else(|| source.mesh().clone())
     }
 
-    /// Returns the route's pattern, with axes by name.
+    /// Returns the pattern of a route between arrays, with axes by name.
     #[must_use]
-    pub fn pattern(&self, mesh: &Mesh) -> Pattern {
-        let patterns = self.taken().into_iter().map(|(leg, direction)| leg.pattern(direction, mesh));
+    pub fn pattern_between(&self, direction: Direction, mesh: &Mesh) -> Pattern {
+        let patterns = self.taken(direction).into_iter().map(|(leg, direction)| leg.pattern(direction, mesh));
         patterns.reduce(Pattern::then).unwrap_or(Pattern::Local)
     }
 
-    /// Returns the maximum bytes that a rank holds during the move in addition to the two arrays, with `element` bytes for each element.
-    /// The packed copy of a part of a shard ([`Move::kept`](crate::Move::kept)) that is gathered is not counted here.
+    /// Returns the maximum bytes that a rank holds during the move from `source` to `target` in addition to these arrays, with `element`
+    /// bytes for each element. The packed copy of a part of a shard ([`Move::kept`](crate::Move::kept)) that is gathered is not counted
+    /// here.
     #[must_use]
-    pub fn staged(&self, source: &Sharding, target: &Sharding, element: usize) -> u64 {
+    pub fn staged_between(&self, source: &Sharding, target: &Sharding, element: usize) -> u64 {
         let bytes = |sharding: &Sharding| sharding.largest_shard().saturating_mul(element as u64);
         let [from, to] = [source, target].map(bytes);
         let of_leg = |(leg, direction): (&Leg, Direction)| {
@@ -256,7 +185,6 @@ impl Way {
                 mesh: source.mesh(),
                 tile: if is_in { to } else { from },
                 part: if is_in { from.min(to) } else { to },
-                in_pieces: self.in_pieces,
                 is_under_way: false,
                 are_whole: false,
                 // One pair of ranks after the other exchanges its pieces.
@@ -274,16 +202,28 @@ impl Way {
             };
             staged(leg, direction, &staging).saturating_add(besides)
         };
-        self.taken().into_iter().map(of_leg).fold(0, u64::saturating_add)
+        let direction = Direction::between(source, target);
+        self.taken(direction).into_iter().map(of_leg).fold(0, u64::saturating_add)
+    }
+}
+
+impl Direction {
+    /// Returns the direction of the transfer from an array to another one: outwards if it closes sums.
+    #[must_use]
+    pub fn between(source: &Sharding, target: &Sharding) -> Self {
+        match source.closed_axes(target).unwrap_or_default()[..] {
+            [] => Self::In,
+            _ => Self::Out { any_order: false },
+        }
     }
 }
 
 /// The leg by which ranks receive the elements that they want from their owners.
 fn exchange(source: &Sharding, target: &Sharding) -> Leg {
-    let mesh = Way::mesh(source, target);
+    let mesh = <Route>::common_mesh(source, target);
     let [source, target] = [source, target].map(|sharding| sharding.over(&mesh).unwrap_or_else(|| sharding.clone()));
     match source.mesh() == target.mesh() {
-        true => Leg::Exchange { reach: source.owners_of(&target) },
+        true => Leg::exchange_with(source.owners_of(&target)),
         false => Leg::exchange(vec![Reach::All; mesh.ndim()]),
     }
 }
@@ -291,9 +231,12 @@ fn exchange(source: &Sharding, target: &Sharding) -> Leg {
 /// Whether a leg does at least what the other one does: an exchange may reach more ranks.
 fn is_at_least(leg: &Leg, least: &Leg) -> bool {
     match (leg, least) {
-        (Leg::Exchange { reach }, Leg::Exchange { reach: least }) => {
+        (Leg::Exchange { reach, .. }, Leg::Exchange { reach: least, .. }) => {
             let alike = reach.stencil == least.stencil && reach.along.len() == least.along.len();
             alike && reach.along.iter().zip(&least.along).all(|(along, least)| *along == Reach::All || along == least)
+        }
+        (Leg::Collective { axes, owners, .. }, Leg::Collective { axes: least, owners: wanted, .. }) => {
+            (axes, owners) == (least, wanted)
         }
         _ => leg == least,
     }
@@ -301,7 +244,7 @@ fn is_at_least(leg: &Leg, least: &Leg) -> bool {
 
 /// The legs by which shards are gathered in groups whose members each want all of them, if there are such groups.
 fn gathering(source: &Sharding, target: &Sharding) -> Option<Vec<Leg>> {
-    let (groups, mesh) = (source.gathered_groups(target)?, Way::mesh(source, target));
+    let (groups, mesh) = (source.gathered_groups(target)?, <Route>::common_mesh(source, target));
     let at = |rank: usize, axis: usize| mesh.coordinates(rank)[axis];
     let differ = |group: &Vec<usize>, axis: usize| group.iter().any(|&rank| at(rank, axis) != at(group[0], axis));
     let axes = (0..mesh.ndim()).filter(|&axis| groups.iter().any(|group| differ(group, axis)));
