@@ -140,9 +140,7 @@ fn imports(runtime: &syn::Path, items: &TokenStream) -> TokenStream {
         "Access Assign BlockDepth Comparison Conditional Factor Function LeafLoopId Name Named Number OperandId Product ProductId Products \
          Role SlicesOf TileStatement Value contract nest nest_with_numbers pointwise",
     );
-    let top = pick(
-        "DistArray Element Leg Owners Redistribution ReduceOp Reduction Region Result Room Route Strided World count",
-    );
+    let top = pick("DistArray Element Leg Owners Redistribution ReduceOp Region Result Room Route Strided World count");
     let reductions = pick("Collective Lowered LoweredStep Procedure");
     // An empty list would be an unused import.
     let from = |module: TokenStream, names: &[syn::Ident]| {

@@ -43,6 +43,9 @@ pub enum RouteError {
     /// Only an array with rows sends rows without packing.
     #[error("rows are to be sent without packing, but there are no rows")]
     NoRows,
+    /// The procedure combines other ranks.
+    #[error("its procedure does not combine the ranks along the axes of the sums that are closed, once")]
+    Procedure,
     /// The algorithm is not one of such a collective.
     #[error("its collective cannot be carried out by the algorithm that it names")]
     Algorithm,
@@ -130,6 +133,13 @@ impl Route {
                 Leg::Collective { by: Algorithm::GatherTerms, .. } => closes,
                 Leg::Collective { by: Algorithm::ReduceScatterGather, owners, .. } => {
                     closes && *owners != Owners::Parts
+                }
+                Leg::Collective { by: Algorithm::Procedure(procedure), axes, owners: Owners::All } => {
+                    let fits = self.legs.len() == 1 && procedure.check_along(source.mesh(), axes).is_ok();
+                    if !fits {
+                        return Err(RouteError::Procedure);
+                    }
+                    true
                 }
                 Leg::Collective { .. } => false,
                 _ => true,

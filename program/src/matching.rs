@@ -7,7 +7,7 @@
 
 use crate::expr::{Expr, Ranges, Symbol};
 use crate::ids::{AxisId, Depth, LoopId, TensorId};
-use crate::nest::{Algorithm, Brought, Direction, Hop, Leg, Owners, Region, Shift, Transfer};
+use crate::nest::{Algorithm, Brought, Direction, Leg, Owners, Region, Shift, Transfer};
 use crate::pattern::list;
 use crate::proof::{Proof, Property};
 use polyshard_layout::{Mesh, Name, counted};
@@ -76,8 +76,8 @@ impl Matching<'_> {
         {
             return Err(format!("a shift at loop {} is inside {} loops", counter.0, transfer.level.0));
         }
-        for hop in transfer.hops(self.ranges) {
-            match (hop.leg, self.leg(&hop, transfer.direction)?) {
+        for (leg, region, level) in transfer.legs_in_place(self.ranges) {
+            match (leg, self.leg(leg, &region, level, transfer.direction)?) {
                 (Leg::Shift(_), claim) => shifted = claim,
                 (_, claim) => claims.extend(claim),
             }
@@ -135,16 +135,16 @@ impl Matching<'_> {
     }
 
     /// The claim proved for a leg.
-    fn leg(&self, Hop { leg, region, level }: &Hop<'_>, direction: Direction) -> Result<Option<String>, String> {
+    fn leg(&self, leg: &Leg, region: &Region, level: Depth, direction: Direction) -> Result<Option<String>, String> {
         Ok(Some(match leg {
             Leg::InPlace | Leg::Copy => return Ok(None),
             Leg::Collective { axes, owners: Owners::One(root), by } => {
-                self.known(region, root, *level)?;
+                self.known(region, root, level)?;
                 self.shared(axes, region, root)?;
                 format!("its extent and root are independent of {}{}", self.names(axes), self.by(axes, by)?)
             }
             Leg::Collective { axes, owners: Owners::All | Owners::Parts, by } => {
-                self.known(region, &[], *level)?;
+                self.known(region, &[], level)?;
                 self.shared(axes, region, &[])?;
                 let what = match direction {
                     Direction::In => "gathered",
@@ -153,16 +153,16 @@ impl Matching<'_> {
                 format!("what is {what} is independent of {}{}", self.names(axes), self.by(axes, by)?)
             }
             Leg::Shift(shift) => {
-                self.known(region, &[], *level)?;
+                self.known(region, &[], level)?;
                 format!("all ranks along {} shift in the same iterations", self.mesh.as_slice()[shift.axis.0].name)
             }
             Leg::Permute { owner, served } => {
-                self.known(region, owner, *level)?;
-                self.known(region, served, *level)?;
+                self.known(region, owner, level)?;
+                self.known(region, served, level)?;
                 "sender and receiver work out the same region".into()
             }
             Leg::Halo { .. } | Leg::Exchange { .. } => {
-                self.known(region, &[], *level)?;
+                self.known(region, &[], level)?;
                 "sender and receiver work out the same pieces".into()
             }
         }))

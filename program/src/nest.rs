@@ -30,7 +30,6 @@ pub use overlap::{Overlap, SlicesOf};
 pub use path::PathStep;
 pub use products::{Factor, LoopBlock, Product};
 pub use region::{Blocks, Region};
-pub(crate) use route::Hop;
 pub use route::{Algorithm, Direction, Leg, Owners, Packing, Route, Shift};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

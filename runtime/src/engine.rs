@@ -10,12 +10,15 @@
 //! compute   a leaf on tiles and shards; transfers in flight make progress meanwhile
 //! ```
 //!
+//! Transfers between two arrays take the same legs, and may be in flight while kernels run.
+//!
 //! How a transfer is carried out, and whether it waits, is stated in the table and is the same for all ranks; the engine decides nothing
 //! except whether data is read in place in the memory of another rank.
 //!
 //! Tests: `tests/it/golden.rs`, `tests/it/properties.rs`.
 
 mod legs;
+mod moves;
 mod run;
 mod table;
 
@@ -30,6 +33,7 @@ use crate::comm::Work;
 use crate::groups::Groups;
 use crate::tile::{How, Link, Tile, Written};
 use crate::{DistArray, Element, Grid, InputTable, ReduceOp, Reduction, Result, SharedInputs, Transport, World};
+use moves::Move;
 use polyshard_program::Buffers;
 use std::panic::Location;
 
@@ -77,6 +81,7 @@ pub struct Engine<'w, T: Element> {
     inputs: Vec<Vec<Option<Link<T>>>>,
     /// By kernel, the locations of all ranks' inputs in its last run.
     known: Vec<InputTable>,
+    moves: Vec<Move>,
 }
 
 /// A kernel, with its groups and its output's tile.
@@ -102,7 +107,8 @@ impl<'w, T: Element> Engine<'w, T> {
 
     pub(crate) fn made(world: &'w World, kernels: Vec<Kernel<'w>>) -> Result<Self> {
         let transport = world.transport();
-        let mut engine = Self { world, transport, kernels: Vec::new(), inputs: Vec::new(), known: Vec::new() };
+        let mut engine =
+            Self { world, transport, kernels: Vec::new(), inputs: Vec::new(), known: Vec::new(), moves: Vec::new() };
         kernels.into_iter().try_for_each(|kernel| engine.add(kernel))?;
         Ok(engine)
     }
@@ -132,6 +138,7 @@ impl<'w, T: Element> Engine<'w, T> {
     /// Sets how inputs are transferred between ranks.
     pub(crate) fn set_transport(&mut self, transport: Transport) {
         self.transport = transport;
+        self.set_transport_of_moves(transport);
         if transport == Transport::Messages {
             self.kernels.iter_mut().flat_map(|prepared| &mut prepared.output).for_each(Link::use_messages);
         }
@@ -163,12 +170,12 @@ impl<'w, T: Element> Engine<'w, T> {
         output: &'r mut DistArray<T>,
         at: &'static Location<'static>,
     ) -> Result<Run<'r, 'w, T>> {
-        let Self { world, transport, kernels, inputs: links, known } = self;
+        let Self { world, transport, kernels, inputs: links, known, moves } = self;
         let world = *world;
         let Prepared { kernel, grid, groups, output: out, steps, written } = &mut kernels[number];
         let work = Work { kernel: Some(kernel.name), tensor: None, at };
         world.comm().note(Some(work));
-        if kernel.clears {
+        if kernel.assign == Assign::Set && !kernel.overwrites {
             match written {
                 Some(written) => written.fill(output, T::ZERO),
                 None => output.block_mut().fill(T::ZERO),
@@ -185,7 +192,7 @@ impl<'w, T: Element> Engine<'w, T> {
             true => SharedInputs::publish(world, inputs, known, *transport)?,
             false => SharedInputs::none(world, inputs),
         };
-        Ok(Run { number, kernel, grid, groups, links, out, steps, inputs, output, work })
+        Ok(Run { number, kernel, grid, groups, links, moves, out, steps, inputs, output, work })
     }
 
     /// Returns the value that each element of a kernel's output starts from; `None` if runs overwrite all of them.
@@ -249,18 +256,16 @@ fn link<T: Element>(
         written: written.cloned(),
     };
     let group = transfer.group_ahead().map(|axes| groups.along(axes, None));
-    let link = match (stated.buffers, transfer.is_input()) {
-        (Buffers::Ahead(depth), true) => {
-            Link::new(Tile::new(name, stated.capacity)?, how).fetched_ahead(depth, group)?
-        }
-        (Buffers::Ahead(depth), false) => {
-            Link::new(Tile::to_be_read(name, stated.capacity)?, how).sent_ahead(name, depth, group)?
-        }
-        (Buffers::Relay, true) => Link::new(Tile::new(name, stated.capacity)?, how).relay()?,
-        (_, true) => Link::new(Tile::new(name, stated.capacity)?, how),
-        (_, false) => Link::new(Tile::to_be_read(name, stated.capacity)?, how),
+    let is_input = transfer.is_input();
+    let tile = if is_input { Tile::new(name, stated.capacity) } else { Tile::to_be_read(name, stated.capacity) };
+    let link = Link::new(tile?, how);
+    let link = match (stated.buffers, is_input) {
+        (Buffers::Ahead(depth), true) => link.fetched_ahead(depth, group)?,
+        (Buffers::Ahead(depth), false) => link.sent_ahead(name, depth, group)?,
+        (Buffers::Relay, true) => link.relay()?,
+        _ => link,
     };
     let peers = transfer.peers_ahead(grid.mesh());
-    let peers = peers.into_iter().map(|reach| if transfer.is_input() { reach } else { reach.mirrored() });
+    let peers = peers.into_iter().map(|reach| if is_input { reach } else { reach.mirrored() });
     peers.into_iter().try_fold(link, |link, reach| link.connected(grid, &reach)).map(Some)
 }

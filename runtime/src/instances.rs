@@ -106,12 +106,6 @@ instances!([f32 f64 i32 i64] {
     ) -> Result<Option<DistArray<Self>>> = Redistribution::run_checked;
     fn reduction(world: &World, procedure: &Procedure, elements: usize) -> Result<Reduction<Self>> = Reduction::planned;
     fn reduce(reduction: &Reduction<Self>, data: &mut [Self], op: ReduceOp) -> Result<()> = Reduction::run_steps;
-    fn reduction_between(
-        world: &World,
-        source: &Sharding,
-        target: &Sharding,
-        procedure: &Procedure,
-    ) -> Result<Reduction<Self>> = Reduction::planned_between;
     #[track_caller]
     fn contract(
         counts: &[usize],

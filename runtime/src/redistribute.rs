@@ -11,7 +11,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `group_exchange` | the ranks that take part, and the pieces that they exchange |
-//! | `moving` | an array in transit, leg by leg, by messages unless it moves through shared memory |
+//! | `legs` | the legs, by messages unless elements move through shared memory |
 //! | `shared` | transfers through shared memory |
 //! | `check` | checks of arguments |
 //!
@@ -19,17 +19,25 @@
 
 mod check;
 mod group_exchange;
-pub(crate) mod moving;
+pub(crate) mod legs;
 mod shared;
 #[cfg(test)]
 mod tests;
 
-use crate::engine::{At, Ends, carry_out};
+use crate::comm::SharedMemory;
+use crate::engine::{At, Coordinates, Ends, carry_out};
+use crate::groups::Groups;
 use crate::layout::Sharding;
-use crate::{DistArray, Element, RedistributionError, Result, Transport, World};
-use moving::{Moved, Moving};
-use polyshard_program::Route;
+use crate::reduce::Steps;
+use crate::subarray::Subarray;
+use crate::{DistArray, Element, RedistributionError, ReduceOp, Region, Result, Transport, World};
+use group_exchange::GroupExchange;
+use legs::{Arrays, Staging};
+use polyshard_program::{Direction, Leg, Route};
+use std::borrow::Cow;
+use std::cell::RefCell;
 use std::panic::Location;
+use std::rc::Rc;
 
 /// A redistribution between two shardings of one shape over the same ranks, made once and run many times.
 ///
@@ -52,7 +60,30 @@ pub struct Redistribution {
     source: Sharding,
     target: Sharding,
     transport: Transport,
-    moved: Moved,
+    /// How terms are combined.
+    op: ReduceOp,
+    route: Route,
+    /// The legs in the order in which they are taken, each with its direction.
+    legs: Vec<(Leg<Coordinates<'static>>, Direction)>,
+    groups: Groups,
+    /// The exchange that moves elements, or sums that are closed, to the target.
+    exchange: Option<GroupExchange>,
+    /// The region of a term, and the part of it that each member of its group gets.
+    parts: Option<(Region, Vec<Subarray>)>,
+    /// The exchanges that move the terms to where the target has the sums, one per coordinate, and the number of the one with this rank's
+    /// terms.
+    layers: Vec<GroupExchange>,
+    mine: usize,
+    /// The steps of the procedure that closes sums, if they are given.
+    steps: Option<Steps>,
+    memory: Rc<dyn SharedMemory>,
+    /// Its number: the same on all ranks, and unique in the world.
+    number: u64,
+    /// The first rank that exchanges elements with a rank on a different node, and that rank; the same on all ranks.
+    apart: Option<(usize, usize)>,
+    /// The largest scattered piece on each side, on any rank.
+    scattered: [usize; 2],
+    staging: RefCell<Staging>,
 }
 
 impl Redistribution {
@@ -125,14 +156,24 @@ impl Redistribution {
     ) -> Result<Self> {
         let number = world.number_redistribution();
         check::agree(world, number, source, kept, target, route)?;
-        let moved = Moved::new(world, number, [source, kept.unwrap_or(source), target], route)?;
-        Ok(Self { source: source.clone(), target: target.clone(), transport: world.transport(), moved })
+        Self::made(world, number, [source, kept.unwrap_or(source), target], route)
     }
 
     /// Sets the transport; the default is [that of the world](World::transport). All ranks must set the same.
     #[must_use]
     pub fn with_transport(self, transport: Transport) -> Self {
         Self { transport, ..self }
+    }
+
+    pub(crate) fn set_transport(&mut self, transport: Transport) {
+        self.transport = transport;
+    }
+
+    /// Sets the operation that combines terms; the default is their sum, and others need a route by a
+    /// [procedure](polyshard_program::Algorithm::Procedure). All ranks must set the same.
+    #[must_use]
+    pub fn with_op(self, op: ReduceOp) -> Self {
+        Self { op, ..self }
     }
 
     /// Returns the sharding of the input arrays.
@@ -150,11 +191,11 @@ impl Redistribution {
     /// Returns the maximum bytes that a run holds on any rank besides input and output, for elements of `element_bytes` bytes.
     #[must_use]
     pub fn staging_bytes(&self, element_bytes: usize) -> usize {
-        if self.moved.closes_sums() {
-            let staged = self.moved.route().staged_between(&self.source, &self.target, element_bytes);
+        if Direction::between(&self.source, &self.target) != Direction::In {
+            let staged = self.route.staged_between(&self.source, &self.target, element_bytes);
             return usize::try_from(staged).unwrap_or(usize::MAX);
         }
-        self.moved.staging_bytes(element_bytes)
+        self.packed_bytes(element_bytes)
     }
 
     /// Returns an array of zeros with the target's sharding, in memory that other ranks can write if possible. Does not communicate.
@@ -183,7 +224,7 @@ impl Redistribution {
 
     /// Whether outputs are allocated where other ranks can write into them; the same on all ranks.
     fn is_shared(&self) -> bool {
-        self.moved.communicates() && self.transport != Transport::Messages
+        self.exchange.as_ref().is_some_and(|exchange| exchange.communicates) && self.transport != Transport::Messages
     }
 
     /// Returns `source` with the target's sharding; collective over the world.
@@ -234,12 +275,15 @@ impl Redistribution {
 
     /// Writes blocks of an array with the source's layout to an array with the target's, however their shardings are written.
     pub(crate) fn run_blocks<T: Element>(&self, source: &[T], target: &mut DistArray<T>) -> Result<()> {
-        let mut moving = Moving::new(&self.moved, self.transport, source, target);
-        let at = At { groups: self.moved.groups(), coordinates: &[], counters: &[] };
-        for leg in self.moved.legs() {
-            carry_out(leg, &at, Ends::Arrays(&mut moving))?;
+        let (mut held, mut is_there) = (Cow::Borrowed(source), false);
+        let at = At { groups: &self.groups, coordinates: &[], counters: &[] };
+        for (leg, direction) in &self.legs {
+            let (held, is_there, closes_sums) = (&mut held, &mut is_there, *direction != Direction::In);
+            carry_out(leg, &at, Ends::Arrays(Arrays { of: self, held, target, closes_sums, is_there }))?;
         }
-        moving.arrive();
+        if !is_there {
+            target.block_mut().copy_from_slice(&held);
+        }
         Ok(())
     }
 }

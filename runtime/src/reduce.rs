@@ -1,18 +1,18 @@
 //! Reductions of slices in place, by steps that are given: made once and run many times.
 //!
 //! The steps are data, a [`Procedure`] in ranks of the world, which is proved already: collectives in groups, or one fixed order, which
-//! gives the same bits everywhere. Moves of programs by a reduction run here too.
+//! gives the same bits everywhere. Moves of programs by a reduction take these steps too.
 //!
 //! The planner chooses the best steps, not this module. Only the data of these steps is sent.
 
 mod step;
 
 use crate::comm::Communicator;
-use crate::layout::Sharding;
 use crate::{Element, ReduceOp, ReductionRunError, Result, World};
 use polyshard_program::reduction::{Procedure, listed};
 use std::cell::RefCell;
 use std::fmt;
+use std::marker::PhantomData;
 use std::rc::Rc;
 use step::{CollectiveStep, Staging};
 
@@ -51,9 +51,40 @@ use step::{CollectiveStep, Staging};
 pub struct Reduction<T> {
     elements: usize,
     received: usize,
-    /// The steps that this rank takes part in and that move data.
+    steps: Steps,
+    of: PhantomData<T>,
+}
+
+/// The steps of a reduction that this rank takes part in and that move data, for arrays of any type, with the buffers that they reuse.
+pub(crate) struct Steps {
     steps: Vec<CollectiveStep>,
-    staging: RefCell<Staging<T>>,
+    staging: RefCell<Staging>,
+}
+
+impl Steps {
+    /// Makes the communicators of a procedure's steps; collective over the world.
+    ///
+    /// # Errors
+    /// [`ReductionRunError`] if it is for another number of ranks, or another rank failed.
+    pub(crate) fn new(world: &World, procedure: &Procedure) -> Result<Self> {
+        ranks_fit(world, procedure)?;
+        let steps = match procedure.steps() {
+            Some(lowered) => step::steps(world, lowered)?,
+            None => step::in_order(world, procedure.groups())?,
+        };
+        Ok(Self { steps, staging: RefCell::default() })
+    }
+
+    /// Allocates the buffers for arrays of at most `elements` elements of `element` bytes.
+    pub(crate) fn reserve(&self, elements: usize, element: usize) -> Result<()> {
+        self.staging.borrow_mut().grow(&self.steps, elements, element)
+    }
+
+    /// Reduces `data` in place.
+    pub(crate) fn run<T: Element>(&self, data: &mut [T], op: ReduceOp) -> Result<()> {
+        let staging = &mut *self.staging.borrow_mut();
+        self.steps.iter().try_for_each(|step| step.run(data, op, staging))
+    }
 }
 
 impl<T: Element> Reduction<T> {
@@ -70,7 +101,8 @@ impl<T: Element> Reduction<T> {
     }
 
     pub(crate) fn planned(world: &World, procedure: &Procedure, elements: usize) -> Result<Self> {
-        check::<T>(world, procedure, elements)?;
+        ranks_fit(world, procedure)?;
+        check::<T>(elements)?;
         let says = format!(
             "a reduction of {elements} elements\na reduction of `{}` in the groups {}\na reduction {}",
             T::DTYPE.name(),
@@ -81,45 +113,11 @@ impl<T: Element> Reduction<T> {
         Self::agreed(world, procedure, elements)
     }
 
-    /// As [`new`](Self::new), for the blocks of arrays from one sharding to another: blocks may be shorter in some groups.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new), and [`ReductionRunError::Groups`] if the target differs from the source in more than the axes that the
-    /// procedure closes.
-    pub fn between(world: &World, source: &Sharding, target: &Sharding, procedure: &Procedure) -> Result<Self> {
-        T::reduction_between(world, source, target, procedure)
-    }
-
-    pub(crate) fn planned_between(
-        world: &World,
-        source: &Sharding,
-        target: &Sharding,
-        procedure: &Procedure,
-    ) -> Result<Self> {
-        world.check_mesh(source.mesh())?;
-        if source.shape() != target.shape() || source.mesh() != target.mesh() || !closes(source, target, procedure) {
-            let [from, to] = [source, target].map(|sharding| Box::new(sharding.clone()));
-            return Err(ReductionRunError::Groups { from, to, groups: procedure.groups().to_vec() }.into());
-        }
-        let says = format!(
-            "a reduction from {source} to {target}\na reduction of shape {:?} over ({})\na reduction {}",
-            source.shape(),
-            source.mesh(),
-            procedure.shown()
-        );
-        world.agree(&says, &(source, target, procedure))?;
-        Self::agreed(world, procedure, source.local_len(&source.mesh().coordinates(world.rank())))
-    }
-
     fn agreed(world: &World, procedure: &Procedure, elements: usize) -> Result<Self> {
-        check::<T>(world, procedure, elements)?;
-        let steps = match procedure.steps() {
-            Some(lowered) => step::steps(world, lowered)?,
-            None => step::in_order(world, procedure.groups())?,
-        };
-        let staging = RefCell::new(Staging::new(&steps, elements)?);
+        let steps = Steps::new(world, procedure)?;
+        steps.reserve(elements, size_of::<T>())?;
         let received = procedure.received(|_| elements)[world.rank()];
-        Ok(Self { elements, received, steps, staging })
+        Ok(Self { elements, received, steps, of: PhantomData })
     }
 
     /// Reduces `data` in place with the data of the other ranks of this one's group; collective over the group.
@@ -143,8 +141,7 @@ impl<T: Element> Reduction<T> {
     pub(crate) fn run_steps(&self, data: &mut [T], op: ReduceOp) -> Result<()> {
         let (given, elements) = (data.len(), self.elements);
         assert!(given <= elements, "{given} elements for a reduction of {elements}: this is a bug in polyshard");
-        let staging = &mut *self.staging.borrow_mut();
-        self.steps.iter().try_for_each(|step| step.run(data, op, staging))
+        self.steps.run(data, op)
     }
 
     /// Returns the number of elements of the arrays.
@@ -164,7 +161,7 @@ impl<T: Element> Reduction<T> {
     /// Returns the bytes that this rank holds besides the data.
     #[must_use]
     pub fn staging_bytes(&self) -> usize {
-        self.staging.borrow().len() * size_of::<T>()
+        self.steps.staging.borrow().bytes()
     }
 }
 
@@ -174,18 +171,14 @@ impl<T> fmt::Debug for Reduction<T> {
     }
 }
 
-/// Whether a reduction in these groups closes exactly the sums that the target does not keep open, and moves nothing else.
-fn closes(source: &Sharding, target: &Sharding, procedure: &Procedure) -> bool {
-    let Ok(axes) = source.closed_axes(target) else { return false };
-    procedure.is_along(source.mesh(), &axes) && source.closed_along(&axes) == *target
+/// Returns an error for a reduction of another number of ranks.
+fn ranks_fit(world: &World, procedure: &Procedure) -> Result<()> {
+    let (ranks, size) = (procedure.ranks(), world.size());
+    if ranks == size { Ok(()) } else { Err(ReductionRunError::Ranks { ranks, size }.into()) }
 }
 
-/// Returns an error for a reduction of another number of ranks, and for arrays that no memory can hold.
-fn check<T: Element>(world: &World, procedure: &Procedure, elements: usize) -> Result<()> {
-    let (ranks, size) = (procedure.ranks(), world.size());
-    if ranks != size {
-        return Err(ReductionRunError::Ranks { ranks, size }.into());
-    }
+/// Returns an error for arrays that no memory can hold.
+fn check<T: Element>(elements: usize) -> Result<()> {
     let (max, dtype) = (isize::MAX as usize / size_of::<T>(), T::DTYPE);
     if elements <= max { Ok(()) } else { Err(ReductionRunError::TooLong { elements, dtype, max }.into()) }
 }

@@ -38,7 +38,8 @@ mod sums;
 mod terms;
 mod written;
 
-pub(crate) use link::{How, Link, Source, When};
+pub(crate) use in_flight::{Flights, Posted};
+pub(crate) use link::{How, Link, Source, When, post};
 pub(crate) use sums::scatter;
 pub(crate) use written::Written;
 

@@ -217,5 +217,4 @@ fn kernel() -> Kernel<'static> {
             [&sharding_a(), &sharding_b(), &sharding_d(), &sharding_c()],
         )
         .transfers([a_tile, b_tile, d_tile, c_tile])
-        .clears()
 }

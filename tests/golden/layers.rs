@@ -262,5 +262,4 @@ fn kernel() -> Kernel<'static> {
             [&sharding_a(), &sharding_b(), &sharding_p()],
         )
         .transfers([a_tile, b_tile, p_tile])
-        .clears()
 }

@@ -226,5 +226,4 @@ fn kernel() -> Kernel<'static> {
         )
         .loops([3])
         .transfers([a_tile, b_tile, d_tile, c_tile])
-        .clears()
 }

@@ -158,5 +158,4 @@ fn kernel() -> Kernel<'static> {
             [&sharding_a(), &sharding_b(), &sharding_c()],
         )
         .transfers([a_tile, b_tile, c_tile])
-        .clears()
 }

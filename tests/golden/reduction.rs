@@ -7,7 +7,8 @@
 
 use polyshard::runtime::layout::{Mesh, Placement, Sharding};
 use polyshard::runtime::reduction::{Collective, Lowered, LoweredStep, Procedure};
-use polyshard::runtime::{DistArray, ReduceOp, Reduction, Result, World};
+use polyshard::runtime::engine::Algorithm;
+use polyshard::runtime::{DistArray, Leg, Owners, Redistribution, Result, Route, World};
 
 /// The mesh: data: 4.
 pub fn mesh() -> Mesh {
@@ -36,7 +37,7 @@ pub fn run(world: &World, gradient_0: &DistArray<f64>) -> Result<DistArray<f64>>
 /// What runs of the program need, made once.
 pub struct Prepared<'world> {
     world: &'world World,
-    step_1: Reduction<f64>,
+    step_1: Redistribution,
 }
 
 impl<'world> Prepared<'world> {
@@ -48,11 +49,12 @@ impl<'world> Prepared<'world> {
     pub fn new(world: &'world World) -> Result<Self> {
         Ok(Self {
             world,
-            step_1: Reduction::between(
+            step_1: Redistribution::by(
                 world,
                 &sharding_gradient_0(),
+                None,
                 &sharding_gradient_1(),
-                &Lowered::from_steps(
+                &Route::from(Leg::collective([0], Owners::All).by(Algorithm::Procedure(Lowered::from_steps(
                         vec![vec![0usize, 1usize, 2usize, 3usize]],
                         2usize,
                         vec![
@@ -67,7 +69,7 @@ impl<'world> Prepared<'world> {
                         ],
                     )
                     .and_then(Procedure::by_steps)
-                    .expect("the steps were proved when this was generated"),
+                    .expect("the steps were proved when this was generated")))),
             )?,
         })
     }
@@ -77,13 +79,7 @@ impl<'world> Prepared<'world> {
     /// If the inputs are not sharded as the program expects them, or communication fails.
     pub fn run(&mut self, gradient_0: &DistArray<f64>) -> Result<DistArray<f64>> {
         gradient_0.expect("gradient", &sharding_gradient_0())?;
-        let mut gradient_1 = DistArray::filled(
-            self.world,
-            &sharding_gradient_1(),
-            0f64,
-        )?;
-        gradient_1.block_mut().copy_from_slice(gradient_0.block());
-        self.step_1.run(gradient_1.block_mut(), ReduceOp::Sum)?;
+        let gradient_1 = self.step_1.run(self.world, gradient_0)?;
         Ok(gradient_1)
     }
 }

@@ -12,6 +12,7 @@ use polyshard::source::{SourceOptions, rust_source};
 use proptest::prelude::*;
 
 mod flow;
+mod in_flight;
 mod kept;
 mod nests;
 mod reused;

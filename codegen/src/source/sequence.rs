@@ -52,8 +52,6 @@ enum Action<'a> {
     },
     /// Moves elements to a new array, or `into` an existing one.
     Redistribute { step: &'a Ident, source: Argument<'a>, target: &'a Ident, into: bool },
-    /// Copies an array to an existing one, and reduces that in place.
-    Reduce { step: &'a Ident, source: &'a Ident, target: &'a Ident, op: Assign },
     /// Frees an array, and returns its memory to its room if it has one.
     Free { array: &'a Ident, room: Option<&'a Ident> },
     /// Borrows the array of the first round as the carried value, without a copy.
@@ -151,22 +149,15 @@ impl<'a> Walk<'a> {
         [made].into_iter().chain(begin).chain([run]).collect()
     }
 
-    /// A move. A reduction runs in place, so its target is made first.
+    /// A move.
     fn moved(&mut self, id: MoveId, is_of_round: bool) -> Vec<Action<'a>> {
         let moved = &self.program.body().moves[id.0];
         let [from, to] = [moved.source, moved.target].map(|id| &self.names.shardings[id.0]);
         let (step, target) = (&self.names.steps[self.steps.len()], self.array(moved.target));
         self.steps.push(Step { name: step, moved, from, to });
         let made = is_of_round.then(|| self.made(moved.target, None));
-        if moved.route.procedure().is_none() {
-            let source = self.argument(moved.source);
-            return made
-                .into_iter()
-                .chain([Action::Redistribute { step, source, target, into: is_of_round }])
-                .collect();
-        }
-        let made = made.unwrap_or(Action::Make { array: target, sharding: to, identity: None });
-        vec![made, Action::Reduce { step, source: self.array(moved.source), target, op: moved.op }]
+        let source = self.argument(moved.source);
+        made.into_iter().chain([Action::Redistribute { step, source, target, into: is_of_round }]).collect()
     }
 
     /// Rounds: carried values are borrowed for the first round, and then taken from the previous one.

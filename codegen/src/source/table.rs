@@ -22,7 +22,7 @@ use super::{comment, mentions, reduction};
 use crate::data::Data;
 use polyshard_layout::{Neighbours, Reach, Stages, Stencil};
 use polyshard_program::{
-    Algorithm, Assign, Buffers, Direction, Expr, Leg, NestId, Owners, Packing, Region, Shift, TileId, Transfer,
+    Algorithm, Buffers, Direction, Expr, Leg, NestId, Owners, Packing, Region, Shift, TileId, Transfer,
 };
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
@@ -48,8 +48,6 @@ impl Writer<'_> {
             });
             quote! { .writes(&[#(#base),*], &[#(#strides),*], &[#(#counts),*]) }
         });
-        let clears = kernel.assign() == Assign::Set && !nest.leaf.overwrites;
-        let clears = clears.then(|| quote! { .clears() });
         let overwrites = nest.leaf.overwrites.then(|| quote! { .overwrites() });
         let sliced = nest.sliced_along().map(|along| {
             // Variants print as they are named.
@@ -73,7 +71,7 @@ impl Writer<'_> {
                 Kernel::new(#name, #statement, &mesh(), #assign, [#(&#shardings()),*])
                     #loops
                     .transfers([#(#tiles),*])
-                    #written #clears #overwrites #sliced #steps
+                    #written #overwrites #sliced #steps
             }
         }
     }

@@ -481,14 +481,6 @@ impl<C> Leg<C> {
     }
 }
 
-/// A leg of a transfer with its region.
-pub(crate) struct Hop<'a> {
-    pub leg: &'a Leg,
-    pub region: Region,
-    /// The serial loops that the region may depend on.
-    pub level: Depth,
-}
-
 impl Transfer {
     /// The legs between owners and tiles, numbered, each with its region: for the first of two, the region that it leaves in tiles.
     pub(crate) fn at_owners(&self) -> impl Iterator<Item = (LegId, &Leg, &Region)> {
@@ -497,19 +489,18 @@ impl Transfer {
         route.at_owners().iter().enumerate().map(move |(nth, leg)| (LegId(nth), leg, held(nth).unwrap_or(region)))
     }
 
-    /// The legs with their regions, those at the owners first.
-    pub(crate) fn hops(&self, ranges: &Ranges) -> impl Iterator<Item = Hop<'_>> {
+    /// The legs, those at the owners first, each with its region and the serial loops that the region may depend on.
+    pub(crate) fn legs_in_place(&self, ranges: &Ranges) -> impl Iterator<Item = (&Leg, Region, Depth)> {
         let shift = self.route.shift();
         let at_owners = self.at_owners().map(move |(_, leg, region)| match shift {
-            None => Hop { leg, region: region.clone(), level: self.level },
+            None => (leg, region.clone(), self.level),
             Some(Shift { counter, .. }) => {
                 let value = self.iteration_at_owners(ranges.counters[counter.0]);
-                let region = region.fixed(Symbol::Counter(counter), value, ranges);
-                Hop { leg, region, level: Depth(self.level.0 - 1) }
+                (leg, region.fixed(Symbol::Counter(counter), value, ranges), Depth(self.level.0 - 1))
             }
         });
         let shifted = self.route.legs[self.route.at_owners().len()..].iter();
-        at_owners.chain(shifted.map(|leg| Hop { leg, region: self.region.clone(), level: self.level }))
+        at_owners.chain(shifted.map(|leg| (leg, self.region.clone(), self.level)))
     }
 
     /// The iteration of a shift's loop, of `iterations`, in which its tile is fetched from the owners or sent to them: the first for an

@@ -68,7 +68,7 @@ fn most_received(route: &Route, direction: Direction, [source, target]: [&Shardi
             // Sums are complete before they move on.
             let source = if direction == first { source } else { &summed };
             let (closed, by_procedure) = (&closed, &by_procedure);
-            received(leg, direction, &Moving { source, target, direction, rank, sums, closed, by_procedure })
+            received(leg, direction, &Between { source, target, direction, rank, sums, closed, by_procedure })
         };
         let ranks = source.mesh().size();
         if ranks > COUNTED { of(None) } else { (0..ranks).map(Some).map(of).max().unwrap_or(0) }
@@ -77,7 +77,7 @@ fn most_received(route: &Route, direction: Direction, [source, target]: [&Shardi
 }
 
 /// A rank that takes part in a move: its tile is its shard of the target, or, for sums, of the source.
-struct Moving<'a> {
+struct Between<'a> {
     source: &'a Sharding,
     target: &'a Sharding,
     direction: Direction,
@@ -90,7 +90,7 @@ struct Moving<'a> {
     by_procedure: &'a OnceCell<Vec<usize>>,
 }
 
-impl Moving<'_> {
+impl Between<'_> {
     /// The bytes that the rank has in a sharding.
     fn held(&self, sharding: &Sharding) -> u64 {
         let elements = match self.rank {
@@ -110,7 +110,7 @@ impl Moving<'_> {
     }
 }
 
-impl Receiver for Moving<'_> {
+impl Receiver for Between<'_> {
     fn whole(&self) -> u64 {
         self.held(if self.direction == Direction::In { self.target } else { self.source })
     }

@@ -2,12 +2,11 @@
 
 use super::table::Coordinates;
 use crate::groups::Groups;
-use crate::redistribute::moving::Moving;
+use crate::redistribute::legs::Arrays;
 use crate::tile::{Link, Source, When};
 use crate::{DistArray, Element, Grid, ReduceOp, Region, Result, Shards};
 use polyshard_program::{Expr, Leg, Owners};
 use smallvec::SmallVec;
-use std::fmt;
 
 /// The rank that carries out a leg, in one iteration.
 pub(crate) struct At<'a> {
@@ -23,7 +22,7 @@ pub(crate) enum Ends<'e, 'm, T: Element> {
     /// The output's tile and shards.
     Output(Output<'e, T>),
     /// Two arrays.
-    Arrays(&'e mut Moving<'m, T>),
+    Arrays(Arrays<'e, 'm, T>),
 }
 
 /// The link by which a leg fetches a region.
@@ -55,24 +54,6 @@ pub(crate) fn values_at(exprs: &[Expr], coordinates: &[i64], counters: &[i64]) -
     exprs.iter().map(|expr| expr.eval(coordinates, counters)).collect()
 }
 
-/// Coordinates of ranks, as expressions or as functions.
-pub(crate) trait FindRank: fmt::Debug {
-    /// The coordinates for the rank at these, where loops have these counters.
-    fn find(&self, coordinates: &[i64], counters: &[i64]) -> SmallVec<[i64; 6]>;
-}
-
-impl FindRank for Vec<Expr> {
-    fn find(&self, coordinates: &[i64], counters: &[i64]) -> SmallVec<[i64; 6]> {
-        values_at(self, coordinates, counters)
-    }
-}
-
-impl FindRank for Coordinates<'_> {
-    fn find(&self, coordinates: &[i64], counters: &[i64]) -> SmallVec<[i64; 6]> {
-        self.at(coordinates, counters)
-    }
-}
-
 /// Carries out a leg.
 ///
 /// # Errors
@@ -80,10 +61,11 @@ impl FindRank for Coordinates<'_> {
 ///
 /// # Panics
 /// If no array is moved by such a leg: a bug in polyshard.
-pub(crate) fn carry_out<T: Element, C: FindRank>(leg: &Leg<C>, at: &At<'_>, ends: Ends<'_, '_, T>) -> Result<()> {
-    let values = |of: &C| of.find(at.coordinates, at.counters);
-    let permutation = |grid: &Grid<'_>, owner: &C, served: &C, region_of: &dyn Fn(&[i64]) -> Region| {
-        grid.permutation(|at_rank: &[i64]| owner.find(at_rank, at.counters), &values(served), region_of)
+pub(crate) fn carry_out<T: Element>(leg: &Leg<Coordinates<'_>>, at: &At<'_>, ends: Ends<'_, '_, T>) -> Result<()> {
+    type Of<'a> = Coordinates<'a>;
+    let values = |of: &Of<'_>| of.at(at.coordinates, at.counters);
+    let permutation = |grid: &Grid<'_>, owner: &Of<'_>, served: &Of<'_>, region_of: &dyn Fn(&[i64]) -> Region| {
+        grid.permutation(|at_rank: &[i64]| owner.at(at_rank, at.counters), &values(served), region_of)
     };
     match (leg, ends) {
         // Data that the rank owns itself.
@@ -114,12 +96,9 @@ pub(crate) fn carry_out<T: Element, C: FindRank>(leg: &Leg<C>, at: &At<'_>, ends
                 (Owners::Parts, Ends::Output(Output { link, target, op, when, .. })) => {
                     link.reduce_scatter(group, target, op, when)
                 }
-                (Owners::One(root), Ends::Arrays(moving)) => moving.reduce(group, &values(root), by.of_sums()),
-                (Owners::All, Ends::Arrays(moving)) => moving.all_reduce(group, by.of_sums()),
-                (Owners::Parts, Ends::Arrays(moving)) => match moving.closes_sums() {
-                    false => moving.all_gather(group),
-                    true => moving.reduce_scatter(group),
-                },
+                (Owners::One(root), Ends::Arrays(arrays)) => arrays.reduce(group, Some(&values(root)), by),
+                (Owners::All, Ends::Arrays(arrays)) => arrays.reduce(group, None, by),
+                (Owners::Parts, Ends::Arrays(arrays)) => arrays.parts(group),
             }
         }
         (
@@ -139,10 +118,7 @@ pub(crate) fn carry_out<T: Element, C: FindRank>(leg: &Leg<C>, at: &At<'_>, ends
             let Output { grid, link, target, op, when, region_of } = output;
             link.write_back(grid, reach, target, region_of, op, when)
         }
-        (Leg::Exchange { packing, .. }, Ends::Arrays(moving)) => match moving.closes_sums() {
-            false => moving.exchange(*packing),
-            true => moving.add_up(*packing),
-        },
+        (Leg::Exchange { packing, .. }, Ends::Arrays(arrays)) => arrays.exchange(*packing),
         (Leg::Shift(shift), Ends::Input(Input { link, source, when, here, .. })) => {
             link.shift(at.groups.along(&[shift.axis.0], None), shift.by, source, &here, when)
         }

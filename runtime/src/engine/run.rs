@@ -3,6 +3,7 @@
 //! Tests: `tests/it/golden.rs`.
 
 use super::legs::{At, Ends, Input, Output, carry_out};
+use super::moves::Move;
 use super::table::{Coordinates, Kernel};
 use crate::comm::Work;
 use crate::groups::Groups;
@@ -24,6 +25,8 @@ pub struct Run<'r, 'w, T: Element> {
     pub(super) groups: &'r Groups,
     /// By kernel and transfer of an input.
     pub(super) links: &'r mut [Vec<Option<Link<T>>>],
+    /// The transfers between arrays, some of which may be in flight.
+    pub(super) moves: &'r [Move],
     pub(super) out: &'r mut Option<Link<T>>,
     pub(super) steps: &'r mut Option<[Tile<T>; 2]>,
     pub(super) inputs: SharedInputs<'r, T>,
@@ -225,14 +228,16 @@ impl<'r, T: Element> Run<'r, '_, T> {
 
     pub(crate) fn polled(&mut self) -> Result<bool> {
         let world = self.grid.world();
-        let mut links = self.links[self.number].iter_mut().flatten().chain(&mut *self.out);
-        links.try_fold(false, |is_in_flight, link| Ok(link.poll(world)? | is_in_flight))
+        let links = self.links[self.number].iter_mut().flatten().chain(&mut *self.out);
+        let polled = links.map(|link| link.poll(world)).chain(self.moves.iter().map(|one| one.flights.poll(world)));
+        polled.into_iter().try_fold(false, |is_in_flight, polled| Ok(polled? | is_in_flight))
     }
 
     /// Makes the progress thread, if any, poll while the leaf computes.
     fn poll_meanwhile(&self) -> Polled {
         let links = self.links[self.number].iter().flatten().chain(&*self.out);
-        self.grid.world().poll_meanwhile(links.map(Link::poll_handle))
+        let handles = links.map(Link::poll_handle).chain(self.moves.iter().map(|one| one.flights.handle()));
+        self.grid.world().poll_meanwhile(handles)
     }
 
     /// Notes which tensor moves between ranks, in case this takes long.

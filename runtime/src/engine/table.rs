@@ -19,7 +19,7 @@ impl<'a> Coordinates<'a> {
         Self(Box::new(find))
     }
 
-    pub(super) fn at(&self, coordinates: &[i64], counters: &[i64]) -> SmallVec<[i64; 6]> {
+    pub(crate) fn at(&self, coordinates: &[i64], counters: &[i64]) -> SmallVec<[i64; 6]> {
         (self.0)(coordinates, counters)
     }
 }
@@ -275,7 +275,6 @@ pub struct Kernel<'a> {
     /// Those of inputs, then that of the output.
     pub(super) transfers: Vec<Transfer<'a>>,
     pub(super) written: Option<Written>,
-    pub(super) clears: bool,
     pub(super) overwrites: bool,
     /// The loop of the leaf that is sliced while transfers are in flight, and the unit of the slices.
     pub(super) slices: Option<(usize, SlicesOf)>,
@@ -316,7 +315,6 @@ impl<'a> Kernel<'a> {
             loops: Vec::new(),
             transfers: Vec::new(),
             written: None,
-            clears: false,
             overwrites: false,
             slices: None,
             time_steps: None,
@@ -333,12 +331,6 @@ impl<'a> Kernel<'a> {
     #[must_use]
     pub fn loops(self, extents: impl Into<Vec<i64>>) -> Self {
         Self { loops: extents.into(), ..self }
-    }
-
-    /// Returns the kernel, whose runs clear the elements that it writes before it sums up.
-    #[must_use]
-    pub fn clears(self) -> Self {
-        Self { clears: true, ..self }
     }
 
     /// Returns the kernel, whose leaf gives each element that it writes one value.

@@ -1,7 +1,7 @@
 //! Errors of running reductions.
 
-use crate::layout::{DType, Sharding, counted};
-use polyshard_program::reduction::{ReductionError, listed};
+use crate::layout::{DType, counted};
+use polyshard_program::reduction::ReductionError;
 
 /// Why a reduction cannot run on the given ranks and arrays.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,13 +22,6 @@ pub enum ReductionRunError {
         /// Maximum number of elements of that type.
         max: usize,
     },
-    /// The groups are not those along the axes to sum over.
-    #[error(
-        "an array sharded {from} cannot be reduced to {to} in the groups {}; give the groups along the axes to sum \
-         over",
-        listed(.groups)
-    )]
-    Groups { from: Box<Sharding>, to: Box<Sharding>, groups: Vec<Vec<usize>> },
     /// The steps break a rule of reductions.
     #[error(transparent)]
     Steps(#[from] Box<ReductionError>),

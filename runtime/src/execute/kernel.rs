@@ -6,7 +6,7 @@ use super::local::{LocalNest, region_at};
 use crate::engine::{self, Coordinates, RegionOf, Run, values_at};
 use crate::{Element, Grid, ReduceOp, Result, World, count};
 use polyshard_program::{
-    Assign, Brought, Direction, Expr, Iteration, Kernel, LeafAccess, LeafPart, LoopId, Nest, NestId, OperandId,
+    Brought, Direction, Expr, Iteration, Kernel, LeafAccess, LeafPart, LoopId, Nest, NestId, OperandId,
     Region as SymbolicRegion, Statement, TileId, TimeSteps, TransferId,
 };
 use smallvec::SmallVec;
@@ -77,7 +77,6 @@ fn table<'a>(nest: &'a Nest, here: &Rc<LocalNest>) -> engine::Kernel<'a> {
         .loops(loops.collect::<Vec<_>>())
         .transfers(transfers.collect::<Vec<_>>());
     let table = kernel.written().into_iter().fold(table, engine::Kernel::within);
-    let table = if kernel.assign() == Assign::Set && !nest.leaf.overwrites { table.clears() } else { table };
     let table = if nest.leaf.overwrites { table.overwrites() } else { table };
     let table = here.sliced_along.into_iter().fold(table, |table, (along, of)| table.sliced(along, of));
     let Some(TimeSteps { counter, capacity, .. }) = nest.time_steps else { return table };

@@ -7,9 +7,10 @@ use super::scalars::Scalars;
 use crate::comm::Work;
 use crate::engine::Engine;
 use crate::room::as_float;
-use crate::{DistArray, Element, Error, Redistribution, ReduceOp, Reduction, Result, Room, RunError, Transport, World};
+use crate::tile::When;
+use crate::{DistArray, Element, Error, Redistribution, ReduceOp, Result, Room, RunError, Transport, World};
 use polyshard_layout::{Name, Sharding};
-use polyshard_program::{Array, ArrayId, ArrayKind, Body, Move, Part, Program, Repeat, RoomId, Rooms, Statement};
+use polyshard_program::{Array, ArrayId, ArrayKind, Body, Part, Program, Repeat, RoomId, Rooms, Statement};
 use smallvec::SmallVec;
 use std::panic::Location;
 
@@ -42,8 +43,6 @@ pub struct Prepared<'a, T: Element> {
     engine: Engine<'a, T>,
     /// By nest.
     kernels: Vec<PreparedKernel<'a, T>>,
-    /// By move.
-    moves: Vec<PreparedMove<T>>,
     inputs: Vec<ArrayId>,
     outputs: Vec<ArrayId>,
     /// By array: the array that a run makes; `None` between runs.
@@ -64,13 +63,6 @@ pub struct Prepared<'a, T: Element> {
     leaves: Leaves<'a>,
 }
 
-/// A move, prepared.
-enum PreparedMove<T: Element> {
-    Redistribute(Box<Redistribution>),
-    /// By a reduction in place.
-    Reduce(Reduction<T>, ReduceOp),
-}
-
 impl<'a, T: Element> Prepared<'a, T> {
     pub(crate) fn new(program: &'a Program, world: &'a World) -> Result<Self> {
         world.check_mesh(program.mesh())?;
@@ -81,8 +73,13 @@ impl<'a, T: Element> Prepared<'a, T> {
             kernels.push(kernel);
             tables.push(table);
         }
-        let engine = Engine::new(world, tables)?;
-        let moves = program.moves().map(|moved| moving(program, moved, world)).collect::<Result<_>>()?;
+        let mut engine = Engine::new(world, tables)?;
+        let moves = program.moves().map(|moved| {
+            let [source, target] = [moved.source, moved.target].map(|id| &program.array(id).sharding);
+            let there = Redistribution::by(world, source, moved.kept.as_ref(), target, &moved.route)?;
+            Ok(there.with_op(ReduceOp::of(moved.op)))
+        });
+        engine.add_moves(moves.collect::<Result<Vec<_>>>()?);
         let made = program.arrays().iter().map(|_| None).collect();
         let names = vec![None; program.arrays().len()];
         let versions = program.nests().map(|nest| program.body().version_before(nest)).collect();
@@ -95,7 +92,6 @@ impl<'a, T: Element> Prepared<'a, T> {
             world,
             engine,
             kernels,
-            moves,
             inputs,
             outputs,
             made,
@@ -140,11 +136,7 @@ impl<'a, T: Element> Prepared<'a, T> {
 
     pub(crate) fn transported(mut self, transport: Transport) -> Result<Self> {
         self.engine.set_transport(transport);
-        let moves = self.moves.into_iter().map(|moved| match moved {
-            PreparedMove::Redistribute(moved) => PreparedMove::Redistribute(Box::new(moved.with_transport(transport))),
-            reduce @ PreparedMove::Reduce(..) => reduce,
-        });
-        Ok(Self { moves: moves.collect(), ..self })
+        Ok(self)
     }
 
     /// Calls `tell` after each leaf that this rank computes, with the number of leaves computed in all runs: for progress reports. The
@@ -179,11 +171,7 @@ impl<'a, T: Element> Prepared<'a, T> {
     #[must_use]
     pub fn staging_bytes(&self) -> usize {
         let rooms = self.rooms.iter().map(Room::bytes).sum::<usize>();
-        let moves = self.moves.iter().map(|moved| match moved {
-            PreparedMove::Redistribute(moved) => moved.staging_bytes(size_of::<T>()),
-            PreparedMove::Reduce(reduction, _) => reduction.staging_bytes(),
-        });
-        rooms + moves.sum::<usize>()
+        rooms + self.engine.moves().map(|there| there.staging_bytes(size_of::<T>())).sum::<usize>()
     }
 
     /// Returns the number of rounds of each repetition of the program in the last run, at its last execution.
@@ -379,6 +367,7 @@ impl<'a, T: Element> Prepared<'a, T> {
         let scalars = Scalars::new(program, scalars)?;
         scalars.agree(program, self.world)?;
         let run = Run { inputs, scalars: &scalars, at };
+        self.engine.restart_moves();
         let renamed = self.outputs.first().is_some_and(|id| program.is_carried(*id));
         let ran = match into {
             // Arrays that are carried from round to round change their memory.
@@ -418,7 +407,15 @@ impl<'a, T: Element> Prepared<'a, T> {
         let &Run { inputs, scalars, at } = run;
         let program = self.program;
         let body = program.body();
-        for part in Body::parts_of(statements) {
+        let mut before = None;
+        let mut parts = Body::parts_of(statements).peekable();
+        while let Some(part) = parts.next() {
+            let (is_whole, is_begun) = match part {
+                Part::Begin(id) => (parts.peek() == Some(&Part::Await(id)), false),
+                Part::Await(id) => (before == Some(Part::Begin(id)), true),
+                _ => (true, false),
+            };
+            before = Some(part);
             let written = match part {
                 Part::Free(id) => {
                     self.free(id);
@@ -429,13 +426,17 @@ impl<'a, T: Element> Prepared<'a, T> {
                         self.repeat(&body.repeats[id.0], round, run, into.as_deref_mut())?;
                     continue;
                 }
-                // A move is complete when its `Begin` returns.
-                Part::Await(_) => continue,
+                // A move that is awaited where it begins is complete when its `Begin` returns.
+                Part::Await(_) if is_whole => continue,
                 Part::Nest(id, _) => body.nests[id.0].writes(),
-                Part::Begin(id) => body.moves[id.0].target,
+                Part::Begin(id) | Part::Await(id) => body.moves[id.0].target,
             };
             let is_given = into.is_some() && self.outputs.contains(&written);
-            let mut made = if is_given { None } else { Some(self.target(part, written)?) };
+            let mut made = match is_given {
+                true => None,
+                false if is_begun => self.made[written.0].take(),
+                false => Some(self.target(part, written)?),
+            };
             let (target, given) = match &mut made {
                 Some(made) => (made, into.as_deref().map(|given| (self.outputs[0], given))),
                 None => (into.as_deref_mut().expect("it is given; this is a bug in polyshard"), None),
@@ -454,17 +455,11 @@ impl<'a, T: Element> Prepared<'a, T> {
                     })
                 }
                 Part::Begin(id) => {
-                    let source = arrays.get(body.moves[id.0].source).block();
-                    match &mut self.moves[id.0] {
-                        PreparedMove::Redistribute(moved) => moved.run_blocks(source, target),
-                        PreparedMove::Reduce(reduction, op) => {
-                            let block = target.block_mut();
-                            block.copy_from_slice(source);
-                            reduction.run(block, *op)
-                        }
-                    }
+                    let when = if is_whole { When::Now } else { When::Later };
+                    self.engine.begin_move(id.0, arrays.get(body.moves[id.0].source), target, when)
                 }
-                Part::Await(_) | Part::Free(_) | Part::Repeat(..) => Ok(()),
+                Part::Await(id) => self.engine.end_move(id.0, arrays.get(body.moves[id.0].source), target),
+                Part::Free(_) | Part::Repeat(..) => Ok(()),
             };
             self.made[written.0] = made;
             ran?;
@@ -539,9 +534,9 @@ impl<'a, T: Element> Prepared<'a, T> {
         if self.room_of[id.0].is_some() {
             return self.array_in_room(id, identity);
         }
-        let moved = if let Part::Begin(moved) = part { Some(&self.moves[moved.0]) } else { None };
+        let moved = if let Part::Begin(moved) = part { self.engine.moves().nth(moved.0) } else { None };
         let made = match (moved, identity) {
-            (Some(PreparedMove::Redistribute(moved)), _) => moved.allocate(self.world),
+            (Some(moved), _) => moved.allocate(self.world),
             (_, identity) => DistArray::filled_with(self.world, &array.sharding, identity.unwrap_or(T::ZERO)),
         };
         made.map_err(|error| of_array(array.name, &array.sharding, error))
@@ -574,18 +569,4 @@ struct Run<'r, T> {
     scalars: &'r Scalars,
     /// The line of the call.
     at: &'static Location<'static>,
-}
-
-/// A move, prepared; collective over the world.
-fn moving<T: Element>(program: &Program, moved: &Move, world: &World) -> Result<PreparedMove<T>> {
-    let [source, target] = [moved.source, moved.target].map(|id| &program.array(id).sharding);
-    Ok(match moved.route.procedure() {
-        Some(procedure) => {
-            PreparedMove::Reduce(Reduction::between(world, source, target, procedure)?, ReduceOp::of(moved.op))
-        }
-        None => {
-            let there = Redistribution::by(world, source, moved.kept.as_ref(), target, &moved.route)?;
-            PreparedMove::Redistribute(Box::new(there))
-        }
-    })
 }

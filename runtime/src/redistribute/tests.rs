@@ -96,7 +96,7 @@ fn check_route<T: Element>(
     assert_eq!(first.block(), expected.block(), "rank {} over {transport:?}", world.rank());
     assert_eq!(second.block(), expected.block(), "rank {} over {transport:?}, again", world.rank());
     assert_eq!(a.block(), before, "the source is not written");
-    let (held, staging) = (there.moved.staged(), there.staging_bytes(size_of::<T>()));
+    let (held, staging) = (there.staged(), there.staging_bytes(size_of::<T>()));
     assert!(held <= staging, "{held} bytes are held, but {staging} are said");
     first.expect("the output", target)
 }
@@ -125,7 +125,7 @@ fn what_is_kept_of_shards_is_gathered() {
             let packed =
                 if transport == Transport::Messages { kept.local_len(&mesh.coordinates(world.rank())) } else { 0 };
             let held = (packed * size_of::<i32>()).next_multiple_of(size_of::<u64>());
-            assert_eq!((there.moved.staged(), there.staging_bytes(4)), (held, 4 * 3 * size_of::<i32>()));
+            assert_eq!((there.staged(), there.staging_bytes(4)), (held, 4 * 3 * size_of::<i32>()));
         }
         Ok(())
     });

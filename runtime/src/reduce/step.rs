@@ -8,7 +8,8 @@
 
 use super::Comm;
 use crate::comm::{Broadcast, Combining, SumAlgorithm};
-use crate::{Element, ReduceOp, ReductionRunError, Result, World, memory};
+use crate::memory::Buffer;
+use crate::{Element, ReduceOp, ReductionRunError, Result, World};
 use bytemuck::{cast_slice, cast_slice_mut};
 use polyshard_program::reduction::{Collective, Lowered, chunk};
 use std::ops::Range;
@@ -28,9 +29,11 @@ pub(super) struct CollectiveStep {
 }
 
 /// The buffers that steps copy to and from, allocated once.
-pub(super) struct Staging<T> {
-    whole: Vec<T>,
-    own: Vec<T>,
+#[derive(Default)]
+pub(super) struct Staging {
+    // 8-byte words, so that every element type is aligned.
+    whole: Buffer<u64>,
+    own: Buffer<u64>,
     /// The bytes of each member's piece.
     counts: Vec<usize>,
 }
@@ -85,8 +88,9 @@ impl CollectiveStep {
     /// ```
     ///
     /// MPI 3.1, sections 5.10, 5.7, 5.9.6, 5.9.1 and 5.4.
-    pub(super) fn run<T: Element>(&self, data: &mut [T], op: ReduceOp, staging: &mut Staging<T>) -> Result<()> {
+    pub(super) fn run<T: Element>(&self, data: &mut [T], op: ReduceOp, staging: &mut Staging) -> Result<()> {
         let (len, comm, Staging { whole, own, counts }) = (data.len(), &self.comm, staging);
+        let [whole, own]: [&mut [T]; 2] = [cast_slice_mut(whole), cast_slice_mut(own)];
         // Every member finds the same; a group may hold nothing, or empty chunks.
         if self.whole(len).next().is_none() {
             return Ok(());
@@ -186,21 +190,24 @@ fn unpack<T: Element>(ranges: impl Iterator<Item = Range<usize>>, packed: &[T], 
     }
 }
 
-impl<T: Element> Staging<T> {
-    /// Returns room for the largest of these steps, with arrays of at most `elements` elements.
-    pub(super) fn new(steps: &[CollectiveStep], elements: usize) -> Result<Self> {
+impl Staging {
+    /// Makes room for the largest of these steps, with arrays of at most `elements` elements of `element` bytes; for the next runs, too.
+    pub(super) fn grow(&mut self, steps: &[CollectiveStep], elements: usize, element: usize) -> Result<()> {
         let scattered = steps.iter().filter(|step| contiguous(step.pieces.iter().flatten().cloned()).is_none());
         let whole = scattered.map(|step| step.most(&step.pieces, elements)).max();
         let of_pieces =
             || steps.iter().filter(|step| matches!(step.collective, Collective::ReduceScatter | Collective::AllGather));
         let own = of_pieces().map(|step| step.most(&step.pieces[step.comm.rank()..=step.comm.rank()], elements)).max();
-        let room = |elements: Option<usize>| memory::zeros(elements.unwrap_or(0), "the chunks of a reduction");
-        let counts = Vec::with_capacity(steps.iter().map(|step| step.pieces.len()).max().unwrap_or(0));
-        Ok(Self { whole: room(whole)?, own: room(own)?, counts })
+        for (buffer, most) in [(&mut self.whole, whole), (&mut self.own, own)] {
+            buffer.grow((most.unwrap_or(0) * element).div_ceil(size_of::<u64>()), "the chunks of a reduction")?;
+        }
+        let members = steps.iter().map(|step| step.pieces.len()).max().unwrap_or(0);
+        self.counts.reserve(members.saturating_sub(self.counts.len()));
+        Ok(())
     }
 
-    /// Returns the number of elements that fit.
-    pub(super) fn len(&self) -> usize {
-        self.whole.len() + self.own.len()
+    /// Returns the bytes of its buffers.
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&self.whole[..]) + size_of_val(&self.own[..])
     }
 }

@@ -21,27 +21,27 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const CHUNK_BYTES: usize = CHUNK * size_of::<u64>();
 
 /// A transfer that has been posted.
-pub(super) enum Posted {
+pub(crate) enum Posted {
     /// The messages, unless nothing is sent or received.
     Messages(Option<Flight>),
     /// Data forwarded from rank to rank, on the lane of this number.
-    Passing(Box<Running>, usize),
+    Forwarded(Box<Running>, usize),
     /// Sums of which each member of a group computes a piece, on the first lane.
     Sums(Box<Sums>),
 }
 
 /// The results of a transfer.
 #[derive(Default)]
-pub(super) struct Arrived {
+pub(crate) struct Arrived {
     /// The messages, in the order posted.
-    pub(super) received: Vec<Piece>,
+    pub(crate) received: Vec<Piece>,
     /// The sums of this rank's piece, if it has summed one up.
     pub(super) sums: Option<Arc<Piece>>,
 }
 
 /// The transfers in flight, shared by the tile and the progress thread: only one of them uses it at any moment.
 #[derive(Default)]
-pub(super) struct Flights(Arc<Mutex<Queue>>);
+pub(crate) struct Flights(Arc<Mutex<Queue>>);
 
 #[derive(Default)]
 struct Queue {
@@ -73,15 +73,15 @@ impl Flights {
         queue.next = (lane + 1) % queue.lanes.len();
         let mut running = Box::new(running);
         running.poll(queue.lanes[lane].carrier())?;
-        Ok(Posted::Passing(running, lane))
+        Ok(Posted::Forwarded(running, lane))
     }
 
-    pub(super) fn begin(&self, begun: Posted) {
+    pub(crate) fn begin(&self, begun: Posted) {
         self.queue().begun.push_back(begun);
     }
 
     /// Forgets all transfers: dropping one before it is done makes every later call of this rank an error.
-    pub(super) fn clear(&self) {
+    pub(crate) fn clear(&self) {
         let mut queue = self.queue();
         queue.begun.clear();
         queue.next = 0;
@@ -89,7 +89,7 @@ impl Flights {
     }
 
     /// Polls all transfers, without waiting; returns whether some need to be polled again while a leaf computes.
-    pub(super) fn poll(&self, world: &World) -> Result<bool> {
+    pub(crate) fn poll(&self, world: &World) -> Result<bool> {
         let mut queue = self.queue();
         if queue.begun.is_empty() {
             return Ok(false);
@@ -100,7 +100,7 @@ impl Flights {
     }
 
     /// Waits for the transfer that began first.
-    pub(super) fn finish(&self, comm: &dyn Communicator) -> Result<Arrived> {
+    pub(crate) fn finish(&self, comm: &dyn Communicator) -> Result<Arrived> {
         let mut queue = self.queue();
         let Queue { begun, lanes, error, .. } = &mut *queue;
         if let Some(error) = error {
@@ -112,7 +112,7 @@ impl Flights {
                 comm.wait(&mut [&mut flight])?;
                 Ok(Arrived { received: flight.into_pieces().1, sums: None })
             }
-            Posted::Passing(running, lane) => {
+            Posted::Forwarded(running, lane) => {
                 Ok(Arrived { received: vec![running.wait(lanes[lane].carrier())?], sums: None })
             }
             Posted::Sums(sums) => sums.finish(lanes[0].carrier()),
@@ -120,7 +120,7 @@ impl Flights {
     }
 
     /// Returns the handle that the progress thread polls.
-    pub(super) fn handle(&self) -> PollHandle {
+    pub(crate) fn handle(&self) -> PollHandle {
         let queue: Arc<Mutex<Queue>> = Arc::clone(&self.0);
         PollHandle::new(queue)
     }
@@ -134,7 +134,7 @@ impl Queue {
             is_under_way |= !match one {
                 Posted::Messages(None) => true,
                 Posted::Messages(Some(flight)) => flight.advance()?,
-                Posted::Passing(running, lane) => running.poll(lanes[*lane].carrier())?,
+                Posted::Forwarded(running, lane) => running.poll(lanes[*lane].carrier())?,
                 Posted::Sums(sums) => sums.advance(lanes[0].carrier(), &mut is_next)?,
             };
         }
@@ -165,7 +165,7 @@ impl Advance for Queue {
 /// begin     each member sends every other one its terms of that member's piece
 /// then      each adds up its piece, and sends the sums to the root, or to all
 /// ```
-pub(super) struct Sums {
+pub(crate) struct Sums {
     /// The terms of this member's piece in flight, and then the sums of the others.
     pub(super) flight: Option<Flight>,
     /// This member's own terms of its piece, and then its sums.

@@ -367,7 +367,7 @@ fn message<T: Element>(part: &Subarray, place: Place, data: &[T]) -> Result<Arc<
 }
 
 /// Posts the sends of an exchange, of the data in `place`, and its receives.
-pub(super) fn post<T: Element>(
+pub(crate) fn post<T: Element>(
     comm: &dyn Communicator,
     exchange: &Exchange,
     place: Place,

@@ -11,7 +11,7 @@
 use super::super::body::Writer;
 use super::super::items::{check, element, identity as identity_of, mesh, new_sharding, reduce_op, sharding_function};
 use super::super::names::Names as KernelNames;
-use super::super::{imports, mentions, reduction, table};
+use super::super::{imports, mentions, table};
 use super::{Action, Argument, Names, Step, Walk};
 use polyshard_program::{ArrayId, ArrayKind, Assign, LeafOp, Leg, NestId, Owners, Program, Route, Statement};
 use proc_macro2::{Ident, Literal, TokenStream};
@@ -99,7 +99,7 @@ fn items(
     let parameters: Vec<_> = inputs.iter().map(|id| &names.arrays[id.0]).collect();
     let scalars: Vec<_> = names.scalars.iter().flatten().collect();
     let element = format_ident!("{}", program.dtype().name());
-    let steps = steps.iter().map(|step| field(step, program, &element));
+    let steps = steps.iter().map(|step| field(step, program));
     let rooms = names.rooms.iter().zip(&rooms.most);
     let rooms = rooms.map(|(name, most)| (name.clone(), quote! { Room<#element> }, quote! { Room::new(#most) }));
     let tables: Vec<_> = kernels.iter().map(|kernel| kernel.table_name).collect();
@@ -180,22 +180,16 @@ fn items(
 /// ```text
 /// step_1: Redistribution::by(world, &sharding_y_3(), None, &sharding_y_4(), &Route::from(Leg::exchange([Reach::All])))?
 /// ```
-fn field(step: &Step<'_>, program: &Program, element: &Ident) -> (Ident, TokenStream, TokenStream) {
+fn field(step: &Step<'_>, program: &Program) -> (Ident, TokenStream, TokenStream) {
     let Step { name, moved, from, to } = step;
-    let (of, new) = match moved.route.procedure() {
-        None => {
-            let kept = moved.kept.as_ref().map(|kept| new_sharding(kept, program.mesh()));
-            let (kept, route) = (kept.map_or(quote! { None }, |kept| quote! { Some(&#kept) }), route_of(&moved.route));
-            let new = quote! { Redistribution::by(world, &#from(), #kept, &#to(), &#route)? };
-            (quote! { Redistribution }, new)
-        }
-        Some(procedure) => {
-            let procedure = reduction::procedure(procedure);
-            let new = quote! { Reduction::between(world, &#from(), &#to(), &#procedure)? };
-            (quote! { Reduction<#element> }, new)
-        }
-    };
-    ((*name).clone(), of, new)
+    let kept = moved.kept.as_ref().map(|kept| new_sharding(kept, program.mesh()));
+    let (kept, route) = (kept.map_or(quote! { None }, |kept| quote! { Some(&#kept) }), route_of(&moved.route));
+    let op = (!matches!(moved.op, Assign::Set | Assign::Add)).then(|| {
+        let op = reduce_op(moved.op);
+        quote! { .with_op(#op) }
+    });
+    let new = quote! { Redistribution::by(world, &#from(), #kept, &#to(), &#route)? #op };
+    ((*name).clone(), quote! { Redistribution }, new)
 }
 
 /// An action as Rust. Those of rounds are, in this order:
@@ -237,13 +231,6 @@ fn spelled(action: &Action<'_>, element: &Ident) -> TokenStream {
             false => quote! { let #target = self.#step.run(self.world, #source)?; },
             true => quote! { self.#step.run_into(self.world, #source, &mut #target)?; },
         },
-        Action::Reduce { step, source, target, op } => {
-            let op = reduce_op(*op);
-            quote! {
-                #target.block_mut().copy_from_slice(#source.block());
-                self.#step.run(#target.block_mut(), #op)?;
-            }
-        }
         Action::Free { array, room: None } => quote! { drop(#array); },
         Action::Free { array, room: Some(room) } => quote! { self.#room.give_back(#array); },
         Action::Borrow { value, first } => {

@@ -138,7 +138,7 @@ fn a_rank_that_fails_keeps_its_tile_until_the_others_have_written() {
         let a = DistArray::from_fn(world, &rows, |index| (index[0] * 4096 + index[1]) as f64)?;
         assert_eq!(world.backend(), Backend::Threads);
         if world.rank() == 1 {
-            there.moved.memory = Rc::new(Failing(Rc::clone(&there.moved.memory)));
+            there.memory = Rc::new(Failing(Rc::clone(&there.memory)));
         }
         there.run(world, &a).map(drop)
     });

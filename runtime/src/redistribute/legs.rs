@@ -1,4 +1,4 @@
-//! An array in transit to another sharding, leg by leg, and the resources that runs reuse.
+//! The legs by which an array gets to another sharding, and what their runs reuse.
 //!
 //! Partial sums are closed on the way. If the target does not place dimensions over the axes of the terms, the terms of an element are on
 //! the ranks of one group, which add them up by one reduction: to all members, or to the one to which the target pins them. If it does,
@@ -6,48 +6,28 @@
 //! of terms is redistributed separately, and the parts are added up. All sums are taken in the order of the coordinates, so that the bits
 //! are the same everywhere, and each rank receives no more than a reduction or a reduce-scatter has to move.
 
+use super::Redistribution;
 use super::group_exchange::GroupExchange;
 use super::shared::{self, Outcome, Tile};
-use crate::comm::{Combining, SharedMemory, SumAlgorithm, combine, exchange_words};
+use crate::comm::{Combining, Flight, Piece, combine, exchange_words};
+use crate::engine::Coordinates;
 use crate::exchange::WithRank;
 use crate::groups::Groups;
 use crate::layout::Sharding;
 use crate::memory::{self, Buffer};
+use crate::reduce::Steps;
 use crate::subarray::mail::{self, Ends, Turns};
 use crate::subarray::{Place, Subarray};
 use crate::{DistArray, Element, Group, RedistributionError, ReduceOp, Region, Result, Transport, World, tile};
 use bytemuck::{cast_slice, cast_slice_mut};
-use polyshard_program::{CHUNK, Direction, Leg, Owners, Packing, Route, summed_up};
+use polyshard_program::{Algorithm, CHUNK, Direction, Expr, Leg, Owners, Packing, Route, summed_up};
+use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::rc::Rc;
-
-/// The resources of a route, made once and reused by its runs.
-pub(super) struct Moved {
-    route: Route,
-    direction: Direction,
-    groups: Groups,
-    /// The exchange that moves elements, or sums that are closed, to the target.
-    exchange: Option<GroupExchange>,
-    /// The region of a term, and the part of it that each member of its group gets.
-    parts: Option<(Region, Vec<Subarray>)>,
-    /// The exchanges that move the terms to where the target has the sums, one per coordinate, and the number of the one with this rank's
-    /// terms.
-    layers: Vec<GroupExchange>,
-    mine: usize,
-    pub(super) memory: Rc<dyn SharedMemory>,
-    /// The redistribution's number: the same on all ranks, and unique in the world.
-    number: u64,
-    /// The first rank that exchanges elements with a rank on a different node, and that rank; the same on all ranks.
-    apart: Option<(usize, usize)>,
-    /// The largest scattered piece on each side, on any rank.
-    scattered: [usize; 2],
-    staging: RefCell<Staging>,
-}
 
 /// The buffers in which messages are packed and unpacked, allocated in the first run and reused.
 #[derive(Default)]
-struct Staging {
+pub(super) struct Staging {
     // 8-byte words, so that every element type is aligned.
     outgoing: Buffer<u64>,
     incoming: Buffer<u64>,
@@ -59,13 +39,13 @@ impl Staging {
     }
 }
 
-impl Moved {
+impl Redistribution {
     /// Works out the exchanges of this route from `source` to `target`; each rank sends the elements that it owns by `kept`, a part of
     /// those that it holds. `number` is the redistribution's. Collective over the world.
     ///
     /// # Errors
     /// As [`World::group`], and if another rank failed.
-    pub(super) fn new(
+    pub(super) fn made(
         world: &World,
         number: u64,
         [source, kept, target]: [&Sharding; 3],
@@ -79,14 +59,16 @@ impl Moved {
         // Sums are moved on after they have been added up.
         let summed = (!closed.is_empty()).then(|| summed_up(source, target, &closed));
         let [held, owned] = summed.as_ref().map_or([source, kept], |summed| [summed, summed]);
-        let (mut exchange, mut parts, mut layers, mut mine) = (None, None, Vec::new(), 0);
-        let first = Direction::between(source, target);
-        for (leg, direction) in route.taken(first) {
+        let (mut exchange, mut parts, mut layers, mut mine, mut steps) = (None, None, Vec::new(), 0, None);
+        let direction = Direction::between(source, target);
+        let taken = route.taken(direction);
+        for &(leg, direction) in &taken {
             match (leg, direction) {
                 (_, Direction::In) => exchange = Some(exchange_between(world, [held, owned, target], leg)?),
                 (Leg::Collective { axes, owners: Owners::Parts, .. }, _) => {
                     let term = Subarray::of(source, &at, &Region::whole(source.shape()));
-                    let term = term.region().expect("a term is one block, as its way says; this is a bug in polyshard");
+                    let term =
+                        term.region().expect("a term is one block, as its route says; this is a bug in polyshard");
                     let group = groups.along(axes, None);
                     let part = |member| Subarray::of(target, &group.coordinates(member), &term);
                     let of_all = (0..group.size()).map(part).collect();
@@ -101,9 +83,15 @@ impl Moved {
                         layers.push(exchange_between(world, [&layer, &layer, target], leg)?);
                     }
                 }
-                _ => {}
+                (leg, _) => steps = leg.procedure().map(|procedure| Steps::new(world, procedure)).transpose()?,
             }
         }
+        // Ranks that a leg names do not vary.
+        let at = |exprs: &Vec<Expr>| {
+            let at = exprs.iter().map(Expr::offset).collect();
+            Coordinates::new(move |_, _| SmallVec::clone(&at))
+        };
+        let legs = taken.iter().map(|(leg, direction)| (leg.map(at), *direction)).collect();
         let memory = world.memory()?;
         let scattered = exchange.iter().chain(&layers).map(GroupExchange::scattered);
         let own = scattered.fold([0; 2], |most, exchange| [most[0].max(exchange[0]), most[1].max(exchange[1])]);
@@ -114,29 +102,29 @@ impl Moved {
         let scattered = [0, 1].map(|side| told.iter().map(|words| words[side] as usize).max().unwrap_or(0));
         let mut others = told.iter().map(|words| words[2] as usize).enumerate();
         let apart = others.find(|(rank, other)| rank != other);
-        let (route, direction, staging) = (route.clone(), first, RefCell::default());
-        Ok(Self { route, direction, groups, exchange, parts, layers, mine, memory, number, apart, scattered, staging })
-    }
-
-    /// The legs in the order in which they are taken.
-    pub(super) fn legs(&self) -> Vec<&Leg> {
-        self.route.taken(self.direction).into_iter().map(|(leg, _)| leg).collect()
-    }
-
-    pub(super) fn route(&self) -> &Route {
-        &self.route
-    }
-
-    pub(super) fn closes_sums(&self) -> bool {
-        self.direction != Direction::In
-    }
-
-    pub(super) fn groups(&self) -> &Groups {
-        &self.groups
+        Ok(Self {
+            source: source.clone(),
+            target: target.clone(),
+            transport: world.transport(),
+            op: ReduceOp::Sum,
+            route: route.clone(),
+            legs,
+            groups,
+            exchange,
+            parts,
+            layers,
+            mine,
+            steps,
+            memory,
+            number,
+            apart,
+            scattered,
+            staging: RefCell::default(),
+        })
     }
 
     /// Returns the maximum bytes in which messages are packed and unpacked on any rank, with `element` bytes per element.
-    pub(super) fn staging_bytes(&self, element: usize) -> usize {
+    pub(super) fn packed_bytes(&self, element: usize) -> usize {
         let [out, back] = self.scattered.map(|elements| elements * element);
         let staged = match self.route.legs[..] {
             // Gathered data is packed whole, and received in place.
@@ -153,13 +141,8 @@ impl Moved {
         size_of_val(&outgoing[..]) + size_of_val(&incoming[..])
     }
 
-    /// Returns whether any rank sends elements to another, apart from terms of sums.
-    pub(super) fn communicates(&self) -> bool {
-        self.exchange.as_ref().is_some_and(|exchange| exchange.communicates)
-    }
-
     /// Moves the pieces of an exchange.
-    fn exchange<T: Element>(
+    fn pass<T: Element>(
         &self,
         exchange: &GroupExchange,
         packing: Packing,
@@ -170,6 +153,34 @@ impl Moved {
         self.hand_out(exchange, transport, from, to, |from, to| {
             self.exchange_by_messages(exchange, packing, size_of::<T>(), from, to)
         })
+    }
+
+    /// Whether its messages can be in flight while something else is computed: if it is one exchange, by messages.
+    pub(crate) fn can_be_in_flight(&self) -> bool {
+        let is_exchange = matches!(self.legs[..], [(Leg::Exchange { .. }, Direction::In)]);
+        is_exchange && self.transport == Transport::Messages
+    }
+
+    /// Posts the messages of the exchange; none if this rank neither sends nor receives any.
+    pub(crate) fn post<T: Element>(&self, source: &[T]) -> Result<Option<Flight>> {
+        match self.exchange.as_ref().and_then(|exchange| Some((exchange, exchange.comm.as_ref()?))) {
+            Some((exchange, comm)) => tile::post(&**comm, &exchange.part, Place::Block, source),
+            None => Ok(None),
+        }
+    }
+
+    /// Writes the messages that the exchange has received, and the elements that this rank keeps, to the target.
+    pub(crate) fn unpack<T: Element>(&self, received: &[Piece], source: &[T], target: &mut [T]) {
+        let Some(exchange) = &self.exchange else { return };
+        exchange.own().rows(Place::Block, Place::Region).copy(
+            usize::MAX,
+            size_of::<T>(),
+            cast_slice(source),
+            cast_slice_mut(target),
+        );
+        for ((_, part), message) in exchange.part.receives.iter().zip(received) {
+            part.copy(Place::Packed, cast_slice(message), Place::Region, target);
+        }
     }
 
     /// Moves the pieces of an exchange: through shared memory, if the transport allows it and the ranks share some, else by calling
@@ -243,107 +254,95 @@ fn exchange_between(world: &World, [held, owned, target]: [&Sharding; 3], leg: &
     Ok(exchange)
 }
 
-/// An array in transit: this rank's part of it, and the target.
-pub(crate) struct Moving<'r, T: Element> {
-    moved: &'r Moved,
-    transport: Transport,
-    /// This rank's part of the array, or of the sums of its terms.
-    held: Cow<'r, [T]>,
-    /// Whether the route still has to close sums.
-    closes_sums: bool,
+/// The ends of a leg between two arrays: this rank's part of the array, or of the sums of its terms, and the target.
+pub(crate) struct Arrays<'e, 'r, T: Element> {
+    pub(super) of: &'e Redistribution,
+    pub(super) held: &'e mut Cow<'r, [T]>,
+    pub(super) target: &'e mut DistArray<T>,
+    /// Whether the leg closes sums.
+    pub(super) closes_sums: bool,
     /// Whether the data is in the target.
-    is_there: bool,
-    target: &'r mut DistArray<T>,
+    pub(super) is_there: &'e mut bool,
 }
 
-impl<'r, T: Element> Moving<'r, T> {
-    pub(super) fn new(moved: &'r Moved, transport: Transport, source: &'r [T], target: &'r mut DistArray<T>) -> Self {
-        let closes_sums = moved.closes_sums();
-        Self { moved, transport, held: Cow::Borrowed(source), closes_sums, is_there: false, target }
+impl<T: Element> Arrays<'_, '_, T> {
+    fn exchange_of(of: &Redistribution) -> &GroupExchange {
+        of.exchange.as_ref().expect("a route has the pieces of its exchange; this is a bug in polyshard")
     }
 
-    /// Returns whether the leg closes sums; if not, none are open, or they have been closed.
-    pub(crate) fn closes_sums(&self) -> bool {
-        self.closes_sums
-    }
-
-    /// Sends each rank the elements that it needs from this one.
-    pub(crate) fn exchange(&mut self, packing: Packing) -> Result<()> {
-        let exchange =
-            self.moved.exchange.as_ref().expect("a way has pieces for its exchange; this is a bug in polyshard");
-        self.is_there = true;
-        self.moved.exchange(exchange, packing, self.transport, &self.held, self.target)
-    }
-
-    /// Gathers the shards of the members of a group, which, concatenated, are the part of each member.
-    pub(crate) fn all_gather(&mut self, group: &Group) -> Result<()> {
-        self.is_there = true;
-        let Moved { exchange, staging, .. } = self.moved;
-        let exchange = exchange.as_ref().expect("a way has pieces for its gathering; this is a bug in polyshard");
-        self.moved.hand_out(exchange, self.transport, &self.held, self.target, |from, to| {
-            if exchange.comm.is_none() {
-                // There is nothing to gather, or this rank has all of it.
-                exchange.own().rows(Place::Block, Place::Region).copy(usize::MAX, size_of::<T>(), from, to);
-                return Ok(());
-            }
-            mail::all_gather(group, &exchange.parts(), size_of::<T>(), from, to, staging.borrow_mut().buffers())
-        })
-    }
-
-    /// Adds up the terms of the members of a group on all of them.
-    pub(crate) fn all_reduce(&mut self, group: &Group, by: SumAlgorithm) -> Result<()> {
-        self.sum_up(by, |sums, combining| group.comm().all_reduce(sums, combining))
-    }
-
-    /// Adds up the terms of the members of a group on the one with these coordinates.
-    pub(crate) fn reduce(&mut self, group: &Group, root: &[i64], by: SumAlgorithm) -> Result<()> {
-        let root = group.member_at(root);
-        self.sum_up(by, |sums, combining| group.comm().reduce(root, sums, combining))?;
-        if root != group.rank() {
-            self.held = Cow::Borrowed(&[]);
+    /// Sends each rank the elements that it needs from this one; terms of sums, those of one coordinate after the other, are added up where
+    /// the target has the sums.
+    pub(crate) fn exchange(self, packing: Packing) -> Result<()> {
+        *self.is_there = true;
+        if self.closes_sums {
+            return self.add_up(packing);
         }
-        Ok(())
+        let exchange = Self::exchange_of(self.of);
+        self.of.pass(exchange, packing, self.of.transport, self.held, self.target)
     }
 
-    fn sum_up(&mut self, by: SumAlgorithm, reduce: impl FnOnce(&mut [u8], Combining) -> Result<()>) -> Result<()> {
-        let mut sums = memory::room(self.held.len(), "partial sums")?;
-        sums.extend_from_slice(&self.held);
-        reduce(cast_slice_mut(&mut sums), Combining { dtype: T::DTYPE, op: ReduceOp::Sum, by })?;
-        (self.held, self.closes_sums) = (Cow::Owned(sums), false);
-        Ok(())
-    }
-
-    /// Adds up all terms of each member's part in a group.
-    pub(crate) fn reduce_scatter(&mut self, group: &Group) -> Result<()> {
-        let (term, parts) =
-            self.moved.parts.as_ref().expect("a way has parts for its sums; this is a bug in polyshard");
-        self.is_there = true;
-        self.target.block_mut().fill(T::ZERO);
-        let by_messages = self.transport == Transport::Messages;
-        tile::scatter(group, by_messages, term, &self.held, parts.clone(), self.target)
-    }
-
-    /// Exchanges the terms of one coordinate after the other, and adds them up where the target has the sums.
-    pub(crate) fn add_up(&mut self, packing: Packing) -> Result<()> {
-        let Moved { layers, mine, .. } = self.moved;
-        self.is_there = true;
+    fn add_up(self, packing: Packing) -> Result<()> {
+        let Redistribution { layers, mine, transport, .. } = self.of;
         // A term is received beside the sums, in private memory.
-        let transport = if self.transport == Transport::Shared { Transport::Auto } else { self.transport };
+        let transport = if *transport == Transport::Shared { Transport::Auto } else { *transport };
         let held = |layer: usize| if layer == *mine { &self.held[..] } else { &[] };
         let [first, others @ ..] = &layers[..] else { return Ok(()) };
-        self.moved.exchange(first, packing, transport, held(0), self.target)?;
+        self.of.pass(first, packing, transport, held(0), self.target)?;
         let mut term = self.target.clone();
         for (number, layer) in (1..).zip(others) {
-            self.moved.exchange(layer, packing, transport, held(number), &mut term)?;
+            self.of.pass(layer, packing, transport, held(number), &mut term)?;
             combine(T::DTYPE, ReduceOp::Sum, cast_slice_mut(self.target.block_mut()), cast_slice(term.block()));
         }
         Ok(())
     }
 
-    /// Copies sums that no leg has moved into the target.
-    pub(super) fn arrive(self) {
-        if !self.is_there {
-            self.target.block_mut().copy_from_slice(&self.held);
+    /// Gathers the shards of the members of a group, which, concatenated, are the part of each member; of sums, adds up all terms of each
+    /// member's part.
+    pub(crate) fn parts(self, group: &Group) -> Result<()> {
+        if self.closes_sums { self.reduce_scatter(group) } else { self.all_gather(group) }
+    }
+
+    fn all_gather(self, group: &Group) -> Result<()> {
+        *self.is_there = true;
+        let exchange = Self::exchange_of(self.of);
+        self.of.hand_out(exchange, self.of.transport, self.held, self.target, |from, to| {
+            if exchange.comm.is_none() {
+                // There is nothing to gather, or this rank has all of it.
+                exchange.own().rows(Place::Block, Place::Region).copy(usize::MAX, size_of::<T>(), from, to);
+                return Ok(());
+            }
+            let staging = &mut *self.of.staging.borrow_mut();
+            mail::all_gather(group, &exchange.parts(), size_of::<T>(), from, to, staging.buffers())
+        })
+    }
+
+    /// Adds up the terms of the members of a group on the one with these coordinates, or on all of them.
+    pub(crate) fn reduce(self, group: &Group, root: Option<&[i64]>, by: &Algorithm) -> Result<()> {
+        if let Some(steps) = &self.of.steps {
+            *self.is_there = true;
+            self.target.block_mut().copy_from_slice(self.held);
+            steps.reserve(self.held.len(), size_of::<T>())?;
+            return steps.run(self.target.block_mut(), self.of.op);
         }
+        let mut sums = memory::room(self.held.len(), "partial sums")?;
+        sums.extend_from_slice(self.held);
+        let combining = Combining { dtype: T::DTYPE, op: ReduceOp::Sum, by: by.of_sums() };
+        let root = root.map(|root| group.member_at(root));
+        match root {
+            Some(root) => group.comm().reduce(root, cast_slice_mut(&mut sums), combining)?,
+            None => group.comm().all_reduce(cast_slice_mut(&mut sums), combining)?,
+        }
+        let is_wanted = root.is_none_or(|root| root == group.rank());
+        *self.held = if is_wanted { Cow::Owned(sums) } else { Cow::Borrowed(&[]) };
+        Ok(())
+    }
+
+    fn reduce_scatter(self, group: &Group) -> Result<()> {
+        let (term, parts) =
+            self.of.parts.as_ref().expect("a route has the parts of its sums; this is a bug in polyshard");
+        *self.is_there = true;
+        self.target.block_mut().fill(T::ZERO);
+        let by_messages = self.of.transport == Transport::Messages;
+        tile::scatter(group, by_messages, term, self.held, parts.clone(), self.target)
     }
 }

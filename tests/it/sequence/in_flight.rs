@@ -1,0 +1,69 @@
+//! Moves between arrays that are in flight while kernels compute.
+
+use super::{inputs, product};
+use polyshard::prelude::*;
+use polyshard::program::{Part, Statement, TransferId};
+use polyshard::runtime::Transport;
+
+/// Y = A·B, and then Z = X'·Y with X by columns, of which X has rows.
+fn chain(ranks: usize, kept: bool) -> Program {
+    let mesh = Mesh::new([("x", ranks), ("y", 1)]);
+    let [x, _] = mesh.axes();
+    vars!(m, k);
+    let first = product(&mesh, [7, 5, 9], [vec![m.at(x)], vec![], vec![m.at(x)]]);
+    let second = product(&mesh, [6, 7, 9], [vec![k.at(x)], vec![k.at(x)], vec![m.at(x)]]);
+    let rows = Sharding::new(&mesh, &[6, 7], &[Placement::block(0, x)]).expect("a sharding");
+    let chain = Sequence::new().stage(&first, ["A", "B"], "Y").stage(&second, ["X", "Y"], "Z").input("X", &rows);
+    let chain = if kept { chain.keep("Y") } else { chain };
+    chain.build().expect("stages that fit")
+}
+
+/// The same with its move begun first of all, and awaited where it was.
+fn begun_first(program: &Program) -> Program {
+    let mut body = program.body().clone();
+    body.statements.retain(|statement| !matches!(statement, Statement::Free(_)));
+    let is_begin = |statement: &Statement| matches!(statement, Statement::Begin(TransferId::Array(_)));
+    let begin = body.statements.iter().position(is_begin).expect("a move");
+    let begin = body.statements.remove(begin);
+    body.statements.insert(0, begin);
+    Program::new(program.mesh(), program.dtype(), program.arrays().to_vec(), body).expect("it is awaited once")
+}
+
+#[test]
+fn a_move_in_flight_while_a_kernel_computes_leaves_the_same_bits() {
+    for (ranks, kept) in [(1, false), (2, false), (3, true), (4, false)] {
+        let program = chain(ranks, kept);
+        let apart = begun_first(&program);
+        let first = apart.body().parts().next();
+        assert!(matches!(first, Some(Part::Begin(_))), "{apart}");
+        assert!(apart.explain().contains("begin move") && apart.explain().contains("await"), "{apart}");
+        for transport in [Transport::Auto, Transport::Messages, Transport::Shared] {
+            let run = |program: &Program| {
+                let ran = polyshard::spmd(ranks, |world| {
+                    let inputs = inputs(world, program)?;
+                    let inputs: Vec<_> = inputs.iter().collect();
+                    let mut prepared = program.prepare(world)?.with_transport(transport)?;
+                    let before = world.bytes_received();
+                    let once = prepared.run_all(&inputs)?;
+                    let received = world.bytes_received() - before;
+                    let again = prepared.run_all(&inputs)?;
+                    let blocks = [once, again].map(|outputs| {
+                        outputs.into_iter().map(|(name, array)| (name, array.block().to_vec())).collect::<Vec<_>>()
+                    });
+                    assert_eq!(blocks[0], blocks[1], "a second run");
+                    Ok((blocks, received))
+                });
+                ran.expect("the program runs")
+            };
+            assert_eq!(run(&apart), run(&program), "{transport:?} on {ranks} ranks\n{apart}");
+        }
+        let wrong = polyshard::spmd(ranks, |world| {
+            let inputs = inputs(world, &apart)?;
+            let inputs: Vec<_> = inputs.iter().collect();
+            let outputs = apart.run_all(world, &inputs)?;
+            let outputs: Vec<_> = outputs.iter().map(|(_, array)| array).collect();
+            Ok(apart.verify(world, &inputs, &outputs, 0.0)?)
+        });
+        assert!(wrong.expect("it agrees with the reference").iter().all(|error| *error == 0.0));
+    }
+}
