@@ -106,6 +106,13 @@ impl Route {
     pub fn check_between(&self, source: &Sharding, target: &Sharding) -> Result<(), RouteError> {
         let closed = source.closed_axes(target).unwrap_or_default();
         let closes = !closed.is_empty();
+        if let [Leg::Collective { axes, owners: Owners::All, by: Algorithm::Procedure(procedure) }] = &self.legs[..] {
+            let is_all = axes[..] == closed && source.closed_along(&closed) == *target;
+            return match is_all && procedure.check_along(source.mesh(), axes).is_ok() {
+                true => Ok(()),
+                false => Err(RouteError::Procedure),
+            };
+        }
         let divided = closed.iter().any(|&axis| target.places(axis));
         let legs = match (&self.legs[..], closes) {
             ([Leg::Exchange { .. }], _) => vec![exchange(source, target)],
@@ -133,13 +140,6 @@ impl Route {
                 Leg::Collective { by: Algorithm::GatherTerms, .. } => closes,
                 Leg::Collective { by: Algorithm::ReduceScatterGather, owners, .. } => {
                     closes && *owners != Owners::Parts
-                }
-                Leg::Collective { by: Algorithm::Procedure(procedure), axes, owners: Owners::All } => {
-                    let fits = self.legs.len() == 1 && procedure.check_along(source.mesh(), axes).is_ok();
-                    if !fits {
-                        return Err(RouteError::Procedure);
-                    }
-                    true
                 }
                 Leg::Collective { .. } => false,
                 _ => true,

@@ -5,9 +5,9 @@
 //  1  move          gradient' = gradient: [partial(data)] to replicated, all_reduce(data) by ReduceScatter-AllReduce-AllGather
 //     output        gradient'[70001]: replicated
 
+use polyshard::runtime::engine::Algorithm;
 use polyshard::runtime::layout::{Mesh, Placement, Sharding};
 use polyshard::runtime::reduction::{Collective, Lowered, LoweredStep, Procedure};
-use polyshard::runtime::engine::Algorithm;
 use polyshard::runtime::{DistArray, Leg, Owners, Redistribution, Result, Route, World};
 
 /// The mesh: data: 4.
@@ -54,22 +54,29 @@ impl<'world> Prepared<'world> {
                 &sharding_gradient_0(),
                 None,
                 &sharding_gradient_1(),
-                &Route::from(Leg::collective([0], Owners::All).by(Algorithm::Procedure(Lowered::from_steps(
-                        vec![vec![0usize, 1usize, 2usize, 3usize]],
-                        2usize,
-                        vec![
-                            LoweredStep { collective : Collective::ReduceScatter, groups
-                            : vec![vec![0usize, 1usize], vec![2usize, 3usize]] .into(),
-                            parts : 1usize }, LoweredStep { collective :
-                            Collective::AllReduce, groups : vec![vec![0usize, 2usize],
-                            vec![1usize, 3usize]] .into(), parts : 2usize }, LoweredStep
-                            { collective : Collective::AllGather, groups :
-                            vec![vec![0usize, 1usize], vec![2usize, 3usize]] .into(),
-                            parts : 2usize }
-                        ],
-                    )
-                    .and_then(Procedure::by_steps)
-                    .expect("the steps were proved when this was generated")))),
+                &Route::from(
+                    Leg::collective([0], Owners::All)
+                        .by(
+                            Algorithm::Procedure(
+                                Lowered::from_steps(
+                                        vec![vec![0usize, 1usize, 2usize, 3usize]],
+                                        2usize,
+                                        vec![
+                                            LoweredStep { collective : Collective::ReduceScatter, groups
+                                            : vec![vec![0usize, 1usize], vec![2usize, 3usize]] .into(),
+                                            parts : 1usize }, LoweredStep { collective :
+                                            Collective::AllReduce, groups : vec![vec![0usize, 2usize],
+                                            vec![1usize, 3usize]] .into(), parts : 2usize }, LoweredStep
+                                            { collective : Collective::AllGather, groups :
+                                            vec![vec![0usize, 1usize], vec![2usize, 3usize]] .into(),
+                                            parts : 2usize }
+                                        ],
+                                    )
+                                    .and_then(Procedure::by_steps)
+                                    .expect("the steps were proved when this was generated"),
+                            ),
+                        ),
+                ),
             )?,
         })
     }

@@ -64,6 +64,9 @@ impl Redistribution {
         let taken = route.taken(direction);
         for &(leg, direction) in &taken {
             match (leg, direction) {
+                (leg, _) if leg.procedure().is_some() => {
+                    steps = leg.procedure().map(|procedure| Steps::new(world, procedure)).transpose()?;
+                }
                 (_, Direction::In) => exchange = Some(exchange_between(world, [held, owned, target], leg)?),
                 (Leg::Collective { axes, owners: Owners::Parts, .. }, _) => {
                     let term = Subarray::of(source, &at, &Region::whole(source.shape()));
@@ -83,7 +86,7 @@ impl Redistribution {
                         layers.push(exchange_between(world, [&layer, &layer, target], leg)?);
                     }
                 }
-                (leg, _) => steps = leg.procedure().map(|procedure| Steps::new(world, procedure)).transpose()?,
+                _ => {}
             }
         }
         // Ranks that a leg names do not vary.
