@@ -4,7 +4,8 @@
 //! blocks of blocks), so only some have one. Every type has a sharding: [`DistType::cut`].
 
 use crate::{AxisPart, DistDim, DistType, TypeError};
-use polyshard_layout::{AxisExpr, Division, LevelLayout, Mesh, Placement, Sharding, ShardingError};
+use polyshard_layout::{AxisExpr, Division, Name, Placement, Sharding};
+use std::slice;
 
 /// The type of a sharding in equal blocks numbered by whole axes.
 ///
@@ -77,14 +78,22 @@ fn block_dims(sharding: &Sharding) -> Result<Vec<(Vec<AxisPart>, usize)>, TypeEr
     if !sharding.partial().is_empty() {
         return Err(not(0, "it holds partial sums"));
     }
+    let placements = sharding.placements();
+    let levels_of = |wanted: usize| {
+        let levels = placements.iter().find_map(|placement| match placement {
+            Placement::Divided { dim, levels } if *dim == wanted => Some(&levels[..]),
+            _ => None,
+        });
+        levels.unwrap_or_default()
+    };
     let mut dims = Vec::with_capacity(sharding.shape().len());
     for (dim, layout) in sharding.dims().iter().enumerate() {
-        dims.push(match layout.levels() {
+        dims.push(match levels_of(dim) {
             [] => (Vec::new(), sharding.shape()[dim]),
-            [level] if level.is_in_ceil_blocks(sharding.shape()[dim]) => {
-                let digits =
-                    digits(&level.at, mesh).ok_or_else(|| not(dim, "its blocks are not numbered by whole axes"))?;
-                (digits, level.block)
+            [level @ Division::Block { .. }] => {
+                let axes = axes(level).ok_or_else(|| not(dim, "its blocks are not numbered by whole axes"))?;
+                let positions = axes.iter().rev().filter_map(|axis| mesh.position(*axis));
+                (positions.map(|axis| AxisPart::whole(mesh, axis)).collect(), layout.levels()[0].block)
             }
             _ if layout.is_cyclic() => return Err(not(dim, "it is block-cyclic")),
             [_] => return Err(not(dim, "its blocks leave some ranks empty")),
@@ -95,61 +104,38 @@ fn block_dims(sharding: &Sharding) -> Result<Vec<(Vec<AxisPart>, usize)>, TypeEr
     Ok(dims)
 }
 
-/// Returns for each dimension the axes that number the blocks of each of its levels, major first; none if anything but
-/// whole axes numbers them.
-fn axes_of_levels(sharding: &Sharding) -> Option<Vec<Vec<Vec<usize>>>> {
-    let of_level = |level: &LevelLayout| {
-        let parts = digits(&level.at, sharding.mesh())?;
-        Some(parts.iter().rev().map(|part| part.axis).collect())
-    };
-    sharding.dims().iter().map(|layout| layout.levels().iter().map(of_level).collect()).collect()
-}
-
-/// Returns the sharding of an array that is cut into blocks, blocks of blocks and so on: for each dimension the axes of each
-/// level, major first.
-fn in_blocks(
-    mesh: &Mesh,
-    shape: &[usize],
-    levels: &[Vec<Vec<usize>>],
-    partial: &[usize],
-) -> Result<Sharding, ShardingError> {
-    let names = |axes: &Vec<usize>| AxisExpr::List(mesh.names(axes));
-    let level = |axes: &Vec<usize>| Division::Block { at: names(axes) };
-    let cut = levels.iter().enumerate().filter(|(_, levels)| !levels.is_empty());
-    let cut = cut.map(|(dim, levels)| Placement::Divided { dim, levels: levels.iter().map(level).collect() });
-    let summed = mesh.names(partial).into_iter().map(Placement::partial);
-    Sharding::new(mesh, shape, &cut.chain(summed).collect::<Vec<_>>())
+/// Returns the axes that number the blocks of a level, major first; none if it is not in blocks that whole axes number.
+fn axes(level: &Division) -> Option<&[Name]> {
+    match level {
+        Division::Block { at: AxisExpr::Axis(axis) } => Some(slice::from_ref(axis)),
+        Division::Block { at: AxisExpr::List(axes) } => Some(axes),
+        // Blocks that axes of one rank number.
+        Division::Block { at: AxisExpr::Const(0) } => Some(&[]),
+        _ => None,
+    }
 }
 
 /// Returns the sharding whose blocks along a dimension are each divided over more axes; none if it is not in blocks.
-pub(crate) fn divided(sharding: &Sharding, dim: usize, axes: &[usize]) -> Option<Sharding> {
-    let mut levels = axes_of_levels(sharding)?;
-    let made =
-        |levels: &[Vec<Vec<usize>>]| in_blocks(sharding.mesh(), sharding.shape(), levels, sharding.partial()).ok();
-    made(&levels).filter(|same| same == sharding)?;
-    levels.get_mut(dim)?.extend(axes.iter().map(|&axis| vec![axis]));
-    made(&levels)
-}
-
-fn digits(at: &polyshard_layout::LinearAxes, mesh: &Mesh) -> Option<Vec<AxisPart>> {
-    let mut terms: Vec<_> = at.terms.iter().collect();
-    terms.sort_by_key(|(_, factor)| *factor);
-    let mut stride = 1;
-    let mut parts = Vec::with_capacity(terms.len());
-    for &(axis, factor) in terms {
-        if factor != stride {
-            return None;
+pub(crate) fn divided(sharding: &Sharding, dim: usize, by: &[usize]) -> Option<Sharding> {
+    let (mut placements, mut levels) = (Vec::new(), Vec::new());
+    for placement in sharding.placements() {
+        match placement {
+            Placement::Pin { .. } => return None,
+            Placement::Divided { levels, .. } if levels.iter().any(|level| axes(level).is_none()) => return None,
+            Placement::Divided { dim: own, levels: own_levels } if own == dim => levels = own_levels,
+            other => placements.push(other),
         }
-        let part = AxisPart::whole(mesh, axis);
-        stride *= part.extent as i64;
-        parts.push(part);
     }
-    (at.constant == 0 && at.modulus.is_none()).then_some(parts)
+    let more = sharding.mesh().names(by).into_iter().map(AxisExpr::Axis);
+    levels.extend(more.map(|at| Division::Block { at }));
+    placements.push(Placement::Divided { dim, levels });
+    Sharding::new(sharding.mesh(), sharding.shape(), &placements).ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use polyshard_layout::Mesh;
     use proptest::prelude::*;
 
     fn sharding(mesh: &Mesh, shape: &[usize], axes: &[Option<usize>]) -> Sharding {

@@ -49,16 +49,7 @@ impl DistType {
 fn dims(text: &str, mesh: &Mesh) -> Result<Vec<DistDim>, TypeError> {
     let mut scanner = Scanner::new(text);
     scanner.expect('[', "a type begins with `[`, as in `[3{x}12, 8]`")?;
-    let mut dims = Vec::new();
-    if !scanner.takes(']') {
-        loop {
-            dims.push(dim(&mut scanner, dims.len(), mesh)?);
-            if scanner.takes(']') {
-                break;
-            }
-            scanner.expect(',', "a `,` or a `]` follows a dimension")?;
-        }
-    }
+    let dims = scanner.list(']', "a `,` or a `]` follows a dimension", |scanner, nth| dim(scanner, nth, mesh))?;
     scanner.end()?;
     Ok(dims)
 }
@@ -68,16 +59,7 @@ fn dim(scanner: &mut Scanner<'_>, dim: usize, mesh: &Mesh) -> Result<DistDim, Ty
     if !scanner.takes('{') {
         return Ok(DistDim { tile, parts: Vec::new(), size: tile });
     }
-    let mut parts = Vec::new();
-    if !scanner.takes('}') {
-        loop {
-            parts.push(part(scanner, dim, mesh)?);
-            if scanner.takes('}') {
-                break;
-            }
-            scanner.expect(',', "a `,` or a `}` follows an axis")?;
-        }
-    }
+    let parts = scanner.list('}', "a `,` or a `}` follows an axis", |scanner, _| part(scanner, dim, mesh))?;
     let size = scanner.number("the global size follows the axes, as in `3{x}12`")?;
     Ok(DistDim { tile, parts, size })
 }
@@ -149,6 +131,23 @@ impl<'a> Scanner<'a> {
             return Err(self.error(why));
         }
         Ok(name)
+    }
+
+    /// Reads items, each by its number, between commas and up to `end`.
+    fn list<T>(
+        &mut self,
+        end: char,
+        why: &str,
+        mut item: impl FnMut(&mut Self, usize) -> Result<T, TypeError>,
+    ) -> Result<Vec<T>, TypeError> {
+        let mut items = Vec::new();
+        while !self.takes(end) {
+            if !items.is_empty() {
+                self.expect(',', why)?;
+            }
+            items.push(item(self, items.len())?);
+        }
+        Ok(items)
     }
 
     fn number(&mut self, why: &str) -> Result<usize, TypeError> {

@@ -5,6 +5,7 @@
 
 use crate::factor::{divisors, primes};
 pub use polyshard_layout::AxisPart;
+use polyshard_layout::Mesh;
 
 /// Joins adjacent digits that form one digit, and drops digits of one value. Minor first.
 pub(crate) fn joined(parts: impl IntoIterator<Item = AxisPart>) -> Vec<AxisPart> {
@@ -18,6 +19,11 @@ pub(crate) fn joined(parts: impl IntoIterator<Item = AxisPart>) -> Vec<AxisPart>
         }
     }
     joined
+}
+
+/// Returns the texts of digits: `x`, `y%3`.
+pub(crate) fn texts(parts: &[AxisPart], mesh: &Mesh) -> Vec<String> {
+    parts.iter().map(|part| part.display(mesh).to_string()).collect()
 }
 
 /// Returns the product of the extents.
@@ -56,6 +62,22 @@ pub(crate) fn common(left: &[AxisPart], right: &[AxisPart]) -> Vec<AxisPart> {
         (joined(high.clone()) == joined(same)).then_some(high)
     };
     divisors(mine).into_iter().rev().find_map(cut).unwrap_or_default()
+}
+
+/// The digits, minor first, into which a digit comes apart where any of these digits of its axis begins or ends; none if
+/// it does not.
+pub(crate) fn cut(part: AxisPart, at: &[AxisPart]) -> Option<Vec<AxisPart>> {
+    let others = at.iter().filter(|other| other.axis == part.axis);
+    let ends = others.flat_map(|other| [other.stride, other.stride * other.extent]);
+    let end = part.stride * part.extent;
+    let mut ends: Vec<usize> = ends.filter(|&cut| part.stride < cut && cut < end).chain([end]).collect();
+    ends.sort_unstable();
+    ends.dedup();
+    let starts = [part.stride].into_iter().chain(ends.iter().copied());
+    let digit = |(stride, &end): (usize, &usize)| {
+        end.is_multiple_of(stride).then(|| AxisPart { axis: part.axis, stride, extent: end / stride })
+    };
+    starts.zip(&ends).map(digit).collect()
 }
 
 /// Returns the digits as digits of prime extent, minor first.

@@ -6,7 +6,7 @@
 //!
 //! [`Sharding`]: polyshard_layout::Sharding
 
-use crate::part::{extent, joined};
+use crate::part::{cut, extent, joined, texts};
 use crate::{AxisPart, TypeError};
 use polyshard_layout::Mesh;
 use std::fmt;
@@ -150,6 +150,12 @@ impl DistType {
     pub(crate) fn parts(&self) -> impl Iterator<Item = AxisPart> + '_ {
         self.dims.iter().flat_map(|dim| dim.parts.iter().copied())
     }
+
+    /// Returns the digits of an axis, minor first: those that number tiles, and the gaps between them.
+    pub(crate) fn digits(&self, axis: usize) -> Vec<AxisPart> {
+        let digits = cut(AxisPart::whole(&self.mesh, axis), &self.parts().collect::<Vec<_>>());
+        digits.expect("digits of a type divide its axes: this is a bug in polyshard")
+    }
 }
 
 /// Returns the number that these digits form, minor first.
@@ -159,20 +165,11 @@ pub(crate) fn number(parts: &[AxisPart], coordinates: &[usize]) -> usize {
 
 impl fmt::Display for DistType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("[")?;
-        for (nth, dim) in self.dims.iter().enumerate() {
-            f.write_str(if nth == 0 { "" } else { ", " })?;
-            if dim.parts.is_empty() {
-                write!(f, "{}", dim.size)?;
-                continue;
-            }
-            write!(f, "{}{{", dim.tile)?;
-            for (nth, part) in dim.parts.iter().enumerate() {
-                write!(f, "{}{}", if nth == 0 { "" } else { "," }, part.display(&self.mesh))?;
-            }
-            write!(f, "}}{}", dim.size)?;
-        }
-        f.write_str("]")
+        let dim = |DistDim { tile, parts, size }: &DistDim| match &texts(parts, &self.mesh)[..] {
+            [] => size.to_string(),
+            parts => format!("{tile}{{{}}}{size}", parts.join(",")),
+        };
+        write!(f, "[{}]", self.dims.iter().map(dim).collect::<Vec<_>>().join(", "))
     }
 }
 

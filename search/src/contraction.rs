@@ -5,7 +5,7 @@ use crate::choice::{Choice, Open, kernel_alone};
 use crate::error::{Enough, SearchError};
 use crate::find::Search;
 use crate::grid::{self, Bounds};
-use crate::limits::Limits;
+use crate::limits::{Limits, limited};
 use crate::order::Order;
 use crate::sequence::{SequenceChoice, SequenceSearch};
 use polyshard_machine::Machine;
@@ -129,20 +129,7 @@ impl<'a> ContractionSearch<'a> {
         Self { schedule: schedule.clone(), ranks, machine, limits: Limits::default(), order: None }
     }
 
-    /// As [`Search::memory`].
-    pub fn memory(self, bytes: u64) -> Self {
-        Self { limits: Limits { memory: Some(bytes), ..self.limits }, ..self }
-    }
-
-    /// As [`Search::at_most`].
-    pub fn at_most(self, time: Duration) -> Self {
-        Self { limits: Limits { at_most: Some(time), ..self.limits }, ..self }
-    }
-
-    /// As [`Search::limits`].
-    pub fn limits(self, limits: Limits) -> Self {
-        Self { limits, ..self }
-    }
+    limited!();
 
     /// Considers only this order.
     pub fn order(self, order: Order) -> Self {

@@ -6,7 +6,7 @@ use crate::choice::{Choice, Open, kernel_alone};
 use crate::error::{Enough, SearchError};
 use crate::found::Found;
 use crate::grid::{self, Bounds};
-use crate::limits::{Limits, is_over};
+use crate::limits::{Limits, is_over, limited};
 use crate::space::Space;
 use crate::variant::{Grid, Variant, Ways, axis_names};
 use polyshard_dsl::Clause;
@@ -17,7 +17,7 @@ use polyshard_planner::placement::PlacedMesh;
 use polyshard_polyhedral::Schedule;
 use polyshard_program::Kernel;
 use std::cmp::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// A search for the fastest schedule of a kernel; see [`Choose::auto`](crate::Choose::auto).
 ///
@@ -74,23 +74,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Sets the bytes that a rank may hold, instead of the memory of the machine's devices. They are counted as in
-    /// [`Cost::memory`](polyshard_planner::cost::Cost::memory): arrays, tiles and messages in flight, but not the
-    /// copies of operands that matrix products make while they run.
-    pub fn memory(self, bytes: u64) -> Self {
-        Self { limits: Limits { memory: Some(bytes), ..self.limits }, ..self }
-    }
-
-    /// Ends the search after this time, once there is a schedule; the schedules left open determine the
-    /// [gap](Choice::gap).
-    pub fn at_most(self, time: Duration) -> Self {
-        Self { limits: Limits { at_most: Some(time), ..self.limits }, ..self }
-    }
-
-    /// Sets both limits, as data.
-    pub fn limits(self, limits: Limits) -> Self {
-        Self { limits, ..self }
-    }
+    limited!();
 
     /// Leaves no rank idle.
     pub fn all_ranks(self) -> Self {
@@ -402,6 +386,7 @@ impl Bounded {
     }
 }
 
+/// All orders of these items.
 pub(crate) fn permutations(items: &[usize]) -> Vec<Vec<usize>> {
     if items.is_empty() {
         return vec![Vec::new()];
@@ -409,10 +394,7 @@ pub(crate) fn permutations(items: &[usize]) -> Vec<Vec<usize>> {
     let with_first = |nth: usize| {
         let mut rest = items.to_vec();
         let first = rest.remove(nth);
-        permutations(&rest).into_iter().map(move |mut rest| {
-            rest.insert(0, first);
-            rest
-        })
+        permutations(&rest).into_iter().map(move |rest| [&[first], &rest[..]].concat())
     };
     (0..items.len()).flat_map(with_first).collect()
 }

@@ -17,22 +17,7 @@ pub(crate) const MOST_PANELS: usize = 1 << 12;
 /// All grids of at most this many ranks, with at most as many along a loop as it has iterations, that divide at most
 /// [`MOST_DIVIDED`] loops; `None` if there are too many to compare.
 pub(crate) fn all(kernel: &Kernel, ranks: usize) -> Option<Vec<Grid>> {
-    let mut grids = vec![(Grid::new(), 1usize)];
-    for var in kernel.vars() {
-        let most = var.extent.max(1);
-        let longer = |(grid, used): (Grid, usize)| {
-            let is_full = grid.iter().filter(|&&divided| divided > 1).count() == MOST_DIVIDED;
-            (1..=if is_full { 1 } else { most.min(ranks / used) }).map(move |divided| {
-                let mut grid = grid.clone();
-                grid.push(divided);
-                (grid, used * divided)
-            })
-        };
-        grids = grids.into_iter().flat_map(longer).take(MOST_GRIDS + 1).collect();
-        if grids.len() > MOST_GRIDS {
-            return None;
-        }
-    }
+    let grids = divided(kernel, ranks, MOST_GRIDS, |left| 1..=left)?;
     Some(grids.into_iter().map(|(grid, _)| grid).collect())
 }
 
@@ -40,21 +25,33 @@ pub(crate) fn all(kernel: &Kernel, ranks: usize) -> Option<Vec<Grid>> {
 /// [`MOST_DIVIDED`] loops.
 pub(crate) fn exactly(kernel: &Kernel, ranks: usize) -> Vec<Grid> {
     let divisors: Vec<usize> = (1..=ranks).filter(|&divisor| ranks.is_multiple_of(divisor)).collect();
+    let divisors_of = |left: usize| divisors.iter().copied().filter(move |&divisor| left.is_multiple_of(divisor));
+    let grids = divided(kernel, ranks, usize::MAX, divisors_of).into_iter().flatten();
+    grids.filter(|(_, left)| *left == 1).map(|(grid, _)| grid).collect()
+}
+
+/// The grids that divide each loop by one of the `divisors` of the ranks that are left, each with the ranks that are
+/// left by it; `None` if there are more than `most`.
+fn divided<D: Iterator<Item = usize>>(
+    kernel: &Kernel,
+    ranks: usize,
+    most: usize,
+    divisors: impl Fn(usize) -> D,
+) -> Option<Vec<(Grid, usize)>> {
     let mut grids = vec![(Grid::new(), ranks)];
     for var in kernel.vars() {
         let longer = |(grid, left): (Grid, usize)| {
             let is_full = grid.iter().filter(|&&divided| divided > 1).count() == MOST_DIVIDED;
-            let most = if is_full { 1 } else { left.min(var.extent.max(1)) };
-            let fits = divisors.iter().filter(move |&&divisor| divisor <= most && left.is_multiple_of(divisor));
-            fits.map(move |&divided| {
-                let mut grid = grid.clone();
-                grid.push(divided);
-                (grid, left / divided)
-            })
+            let most = if is_full { 1 } else { var.extent.max(1) };
+            let fits = divisors(left).take_while(move |&divided| divided <= most);
+            fits.map(move |divided| ([&grid[..], &[divided]].concat(), left / divided))
         };
-        grids = grids.into_iter().flat_map(longer).collect();
+        grids = grids.into_iter().flat_map(longer).take(most.saturating_add(1)).collect();
+        if grids.len() > most {
+            return None;
+        }
     }
-    grids.into_iter().filter(|(_, left)| *left == 1).map(|(grid, _)| grid).collect()
+    Some(grids)
 }
 
 /// The loops with several iterations on a rank, longest first: the summed ones, and the others.
@@ -66,6 +63,13 @@ pub(crate) fn serial(kernel: &Kernel, grid: &Grid) -> [Vec<usize>; 2] {
     all.sort_by_key(|var| (Reverse(extent(var)), *var));
     let (summed, others) = all.into_iter().partition(is_summed);
     [summed, others]
+}
+
+/// The loops that index an access: a bit for each of the first 64.
+fn loops_of(kernel: &Kernel, access: &Access) -> u64 {
+    let is_in = |name: Name| access.index.iter().any(|index| index.coefficient(name) != 0);
+    let loops = kernel.vars().iter().take(64).enumerate().filter(|(_, var)| is_in(var.name));
+    loops.fold(0, |loops, (nth, _)| loops | 1 << nth)
 }
 
 /// Lower bounds of a kernel, known before any schedule.
@@ -105,15 +109,8 @@ impl<'a> Bounds<'a> {
         let rate = rate_of(&device.flops).map_or(f64::INFINITY, |rate| rate.max(rate_of(&device.nests).unwrap_or(0.0)));
         let sees_others = (1..ranks.min(machine.devices())).any(|rank| machine.shares_memory(&[0, rank]));
         let port = (!sees_others).then(|| Port::new(machine));
-        let indexed = accesses.iter().map(|access| {
-            let accesses = kernel.accesses_of(access.tensor);
-            let is_by = |name: Name| {
-                accesses.iter().any(|access| access.index.iter().any(|index| index.coefficient(name) != 0))
-            };
-            (0..kernel.vars().len().min(64))
-                .filter(|&var| is_by(kernel.vars()[var].name))
-                .fold(0, |set, var| set | 1 << var)
-        });
+        let loops = |tensor: Name| kernel.accesses_of(tensor).into_iter().map(|access| loops_of(kernel, access));
+        let indexed = accesses.iter().map(|access| loops(access.tensor).fold(0, |all, loops| all | loops));
         let indexed = indexed.collect();
         Self { kernel, accesses, machine, rate, placed, port, domains: domains(machine), indexed }
     }
@@ -219,16 +216,11 @@ impl<'a> Bounds<'a> {
         let points = |loops: u64| -> f64 {
             (0..extents.len()).filter(|var| loops >> var & 1 == 1).map(|var| extents[var] as f64).product()
         };
-        let vars = self.kernel.vars();
-        let indices = |access: &Access| -> u64 {
-            let is_in = |var: &usize| access.index.iter().any(|index| index.coefficient(vars[*var].name) != 0);
-            (0..vars.len().min(64)).filter(is_in).fold(0, |loops, var| loops | 1 << var)
-        };
         let Some(factors) = self.kernel.value().factors().filter(|factors| (2..=8).contains(&factors.len())) else {
             return 0.0;
         };
-        let factors: Vec<u64> = factors.into_iter().map(indices).collect();
-        let target = indices(self.kernel.target());
+        let factors: Vec<u64> = factors.into_iter().map(|factor| loops_of(self.kernel, factor)).collect();
+        let target = loops_of(self.kernel, self.kernel.target());
         let joined = |set: u64, is_in: bool| {
             let chosen = factors.iter().enumerate().filter(|(nth, _)| (set >> nth & 1 == 1) == is_in);
             chosen.fold(0, |loops, (_, factor)| loops | factor)
@@ -240,7 +232,7 @@ impl<'a> Bounds<'a> {
         };
         // A multiplication, and an addition if there is a sum.
         let is_summed = |var: usize| target >> var & 1 == 0;
-        let sums = self.kernel.assign() != Assign::Set || (0..vars.len().min(64)).any(is_summed);
+        let sums = self.kernel.assign() != Assign::Set || (0..extents.len().min(64)).any(is_summed);
         let each = if sums { 2.0 } else { 1.0 };
         each * (0..factors.len()).map(meets).fold(0.0, f64::max)
     }

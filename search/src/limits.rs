@@ -43,3 +43,27 @@ impl Limits {
 pub(crate) fn is_over(until: Option<Instant>) -> bool {
     until.is_some_and(|until| Instant::now() > until)
 }
+
+/// The methods of a search that set its limits.
+macro_rules! limited {
+    () => {
+        /// Sets the bytes that a rank may hold, instead of the memory of the machine's devices. They are counted as in
+        /// [`Cost::memory`](polyshard_planner::cost::Cost::memory): arrays, tiles and messages in flight, but not the
+        /// copies of operands that matrix products make while they run.
+        pub fn memory(self, bytes: u64) -> Self {
+            Self { limits: $crate::Limits { memory: Some(bytes), ..self.limits }, ..self }
+        }
+
+        /// Ends the search after this time, once there is a schedule; the schedules left open determine the
+        /// [gap](crate::Choice::gap).
+        pub fn at_most(self, time: std::time::Duration) -> Self {
+            Self { limits: $crate::Limits { at_most: Some(time), ..self.limits }, ..self }
+        }
+
+        /// Sets both limits, as data.
+        pub fn limits(self, limits: $crate::Limits) -> Self {
+            Self { limits, ..self }
+        }
+    };
+}
+pub(crate) use limited;

@@ -10,7 +10,8 @@ mod network;
 mod tests;
 
 use crate::error::SearchError;
-use network::{Network, Tree};
+use crate::variant::{fresh, names_of};
+use network::{Contracted, Network, Tree, each_once};
 use polyshard_layout::Name;
 use polyshard_program::{Access, Affine, Assign, Kernel, KernelSpec, Value};
 use std::fmt;
@@ -47,42 +48,25 @@ pub struct Order {
     stages: Vec<Kernel>,
 }
 
-/// A factor of a product: an operand, or the result of others.
-#[derive(Clone, Debug)]
-struct Factor {
-    access: Access,
-    /// The positions of the operands that it contains.
-    of: Vec<usize>,
-    /// The kernels that compute it, in order; empty if it is an operand.
-    kernels: Vec<KernelSpec>,
+/// A term of an order: an operand, or the result of others.
+struct Term {
+    /// Its number among the parts of the network.
+    part: usize,
+    tree: Tree,
+    /// Its indices.
+    text: String,
+    name: String,
 }
 
-impl Factor {
-    /// Its indices, each once.
-    fn indices(&self) -> Vec<Name> {
-        each_once(self.access.index.iter().filter_map(Affine::as_variable))
-    }
-
-    /// Its text in an order.
-    fn term(access: &Access) -> String {
-        access.index.iter().filter_map(Affine::as_variable).map(|name| name.to_string()).collect()
+impl Term {
+    fn operand((nth, access): (usize, &&Access)) -> Self {
+        Self { part: nth, tree: Tree::Operand(nth), text: text_of(access), name: access.tensor.to_string() }
     }
 }
 
-/// The distinct names, in order of first occurrence.
-fn each_once(names: impl IntoIterator<Item = Name>) -> Vec<Name> {
-    let mut found = Vec::new();
-    for name in names {
-        if !found.contains(&name) {
-            found.push(name);
-        }
-    }
-    found
-}
-
-/// The iterations of an index.
-fn extent(kernel: &Kernel, index: Name) -> usize {
-    kernel.vars().iter().find(|var| var.name == index).map_or(1, |var| var.extent)
+/// The text of an operand or a result in an order.
+fn text_of(access: &Access) -> String {
+    access.index.iter().filter_map(Affine::as_variable).map(|name| name.to_string()).collect()
 }
 
 impl Order {
@@ -93,7 +77,10 @@ impl Order {
     /// [`SearchError::NoOrder`] if the kernel is not a summed product of several tensors, [`SearchError::Order`] if a
     /// step names fewer than two terms, or a term that does not exist.
     pub fn parse(kernel: &Kernel, text: &str) -> Result<Self, SearchError> {
-        let mut left = operands(kernel).ok_or_else(|| SearchError::NoOrder { kernel: kernel.statement() })?;
+        let operands = operands(kernel).ok_or_else(|| SearchError::NoOrder { kernel: kernel.statement() })?;
+        let network = Network::new(kernel, &operands);
+        let mut contracted = Contracted::new(&network);
+        let mut left: Vec<Term> = operands.iter().enumerate().map(Term::operand).collect();
         for step in text.split(';').map(str::trim).filter(|step| !step.is_empty()) {
             let mut chosen = Vec::new();
             for term in step.split(',').map(str::trim) {
@@ -102,16 +89,12 @@ impl Order {
                     letters.sort_unstable();
                     letters
                 };
-                let exact =
-                    |factor: &Factor| Factor::term(&factor.access) == term || factor.access.tensor.as_str() == term;
-                let alike = |factor: &Factor| sorted(&Factor::term(&factor.access)) == sorted(term);
+                let exact = |other: &Term| other.text == term || other.name == term;
+                let alike = |other: &Term| sorted(&other.text) == sorted(term);
                 let found = left.iter().position(exact).or_else(|| left.iter().position(alike));
                 let Some(found) = found else {
                     // A term without indices is shown by its name.
-                    let shown = |factor: &Factor| match Factor::term(&factor.access) {
-                        term if term.is_empty() => factor.access.tensor.to_string(),
-                        term => term,
-                    };
+                    let shown = |term: &Term| if term.text.is_empty() { term.name.clone() } else { term.text.clone() };
                     let terms: Vec<_> = left.iter().map(shown).collect();
                     let why = match terms.is_empty() {
                         true => format!("`{term}` is one too many: no other term is left"),
@@ -125,10 +108,16 @@ impl Order {
                 let why = "it names one term; give two or more".to_owned();
                 return Err(SearchError::Order { step: step.to_owned(), why });
             }
-            let result = joined(kernel, chosen, &left);
-            left.push(result);
+            let (parts, trees): (Vec<_>, Vec<_>) = chosen.into_iter().map(|term| (term.part, term.tree)).unzip();
+            let ((part, _), tree) = (contracted.join(&parts), Tree::Product(trees));
+            let text = contracted.indices(part).iter().map(|&index| kernel.vars()[index].name.to_string()).collect();
+            // Its kernel has no name yet.
+            let name = format!("{:?}", tree.operands());
+            left.push(Term { part, tree, text, name });
         }
-        Ok(Self::of(kernel, left))
+        let mut trees: Vec<Tree> = left.into_iter().map(|term| term.tree).collect();
+        let whole = if trees.len() == 1 { trees.remove(0) } else { Tree::Product(trees) };
+        Ok(Self::of_tree(kernel, &operands, &whole))
     }
 
     /// Returns an order of pairwise contractions with few operations, whatever the machine; `None` if there is nothing
@@ -137,7 +126,7 @@ impl Order {
     pub fn pairwise(kernel: &Kernel) -> Option<Self> {
         let operands = operands(kernel).filter(|operands| operands.len() >= 3)?;
         let tree = Network::new(kernel, &operands).greedy();
-        Some(Self::of_tree(kernel, operands, &tree))
+        Some(Self::of_tree(kernel, &operands, &tree))
     }
 
     /// Whether a kernel is a product that can be contracted in several orders.
@@ -159,85 +148,83 @@ impl Order {
         let Some(operands) = operands(kernel).filter(|operands| operands.len() >= 3) else {
             return (Vec::new(), None);
         };
-        if operands.len() <= MAX_COMPARED {
-            let mut orders = Vec::new();
-            pairs(kernel, operands, &mut orders);
-            return (orders, None);
-        }
-        let network = Network::new(kernel, &operands);
-        let (mut trees, least) = match operands.len() {
-            ..=MAX_EXACT => {
-                let trees = [network.exact(), network.greedy()].map(|tree| (network.operations(&tree), tree));
-                let least = trees[0].0;
-                (trees.to_vec(), least)
-            }
-            _ => (network.annealed(at_most, seconds), network.fewest_operations()),
+        let (trees, least) = if operands.len() <= MAX_COMPARED {
+            let mut trees = Vec::new();
+            add_trees((0..operands.len()).map(Tree::Operand).collect(), &mut trees);
+            (trees, None)
+        } else {
+            let network = Network::new(kernel, &operands);
+            let (mut trees, least) = match operands.len() {
+                ..=MAX_EXACT => {
+                    let trees = [network.exact(), network.greedy()].map(|tree| (network.operations(&tree), tree));
+                    let least = trees[0].0;
+                    (trees.to_vec(), least)
+                }
+                _ => (network.annealed(at_most, seconds), network.fewest_operations()),
+            };
+            let most = MAX_RATIO * trees[0].0;
+            trees.retain(|(operations, _)| *operations <= most);
+            trees.truncate(MAX_ORDERS);
+            (trees.into_iter().map(|(_, tree)| tree).collect(), Some(least))
         };
-        let most = MAX_RATIO * trees[0].0;
-        trees.retain(|(operations, _)| *operations <= most);
-        trees.truncate(MAX_ORDERS);
         let mut orders: Vec<Self> = Vec::new();
-        for order in trees.iter().map(|(_, tree)| Self::of_tree(kernel, operands.clone(), tree)) {
+        for order in trees.iter().map(|tree| Self::of_tree(kernel, &operands, tree)) {
             if orders.iter().all(|other| other.steps() != order.steps()) {
                 orders.push(order);
             }
         }
-        (orders, Some(least))
+        (orders, least)
     }
 
-    /// Contracts pairs as a tree says.
-    fn of_tree(kernel: &Kernel, mut left: Vec<Factor>, tree: &Tree) -> Self {
-        // Computes the factor of a tree, and removes its operands from `left`.
-        fn take(kernel: &Kernel, tree: &Tree, left: &mut Vec<Factor>) -> Factor {
-            let taken = |left: &mut Vec<Factor>, of: &[usize]| {
-                let at = left.iter().position(|factor| factor.of == of);
-                left.remove(at.expect("a tree has each operand once; this is a bug in polyshard"))
-            };
-            match tree {
-                Tree::Operand(nth) => taken(left, &[*nth]),
-                Tree::Pair(pair) => {
-                    let first = take(kernel, &pair[0], left);
-                    let of = first.of.clone();
-                    // The second half must keep the indices that the first needs.
-                    left.push(first);
-                    let second = take(kernel, &pair[1], left);
-                    let first = taken(left, &of);
-                    joined(kernel, vec![first, second], left)
+    /// The kernels that contract operands as a tree says, a kernel for each product; the last one writes the output.
+    fn of_tree(kernel: &Kernel, operands: &[&Access], tree: &Tree) -> Self {
+        let shape_of = |access: &&Access| {
+            let given = kernel.inputs().iter().find(|tensor| tensor.name == access.tensor);
+            given.iter().flat_map(|tensor| &tensor.shape).map(|&extent| extent as i128).collect()
+        };
+        // All parts of the network, with their shapes: operands, then results.
+        let mut parts: Vec<(Access, Vec<i128>)> =
+            operands.iter().map(|access| ((*access).clone(), shape_of(access))).collect();
+        let mut specs: Vec<KernelSpec> = Vec::new();
+        let network = Network::new(kernel, operands);
+        Contracted::new(&network).contract(tree, &mut |factors, kept| {
+            let number = specs.len() + 1;
+            let name = fresh(&format!("T{number}"), |name| names_of(kernel).any(|other| other == name));
+            let vars: Vec<_> = kept.iter().map(|&index| &kernel.vars()[index]).collect();
+            let target = Access::new(name, vars.iter().map(|var| Affine::new([(var.name, 1)], 0)).collect());
+            let shape: Vec<i128> = vars.iter().map(|var| var.extent as i128).collect();
+            let mut inputs: Vec<(Name, Vec<i128>)> = Vec::new();
+            for (access, shape) in factors.iter().map(|&factor| &parts[factor]) {
+                if inputs.iter().all(|(name, _)| *name != access.tensor) {
+                    inputs.push((access.tensor, shape.clone()));
                 }
             }
-        }
-        let whole = take(kernel, tree, &mut left);
-        Self::of(kernel, vec![whole])
-    }
-
-    /// The kernels, the last of which contracts the factors that are left.
-    fn of(kernel: &Kernel, left: Vec<Factor>) -> Self {
-        let mut specs: Vec<KernelSpec> = left.iter().flat_map(|factor| factor.kernels.clone()).collect();
-        let last = match &left[..] {
-            // The kernel that computes the last factor writes the output instead.
-            [_] => {
-                let KernelSpec { inputs, value, .. } =
-                    specs.pop().expect("a whole is made; this is a bug in polyshard");
-                KernelSpec { inputs, value, ..kernel.spec() }
-            }
-            _ => {
-                let (inputs, value) = product(kernel, &left);
-                KernelSpec { inputs, value, ..kernel.spec() }
-            }
-        };
-        specs.push(last);
+            let accesses = factors.iter().map(|&factor| Value::Access(parts[factor].0.clone()));
+            let value = accesses.reduce(|left, right| Value::Mul(Box::new(left), Box::new(right)));
+            specs.push(KernelSpec {
+                name: Name::new(&format!("{}_{number}", kernel.name())),
+                dtype: kernel.dtype(),
+                inputs,
+                output: (name, shape.clone()),
+                ranges: Vec::new(),
+                scalars: Vec::new(),
+                moduli: Vec::new(),
+                target: target.clone(),
+                assign: Assign::Set,
+                value: value.expect("a product has factors"),
+            });
+            parts.push((target, shape));
+        });
+        let KernelSpec { inputs, value, .. } = specs.pop().expect("a whole is made; this is a bug in polyshard");
+        specs.push(KernelSpec { inputs, value, ..kernel.spec() });
         let check = |spec: KernelSpec| spec.check().expect("parts of a kernel are kernels; this is a bug in polyshard");
-        Self { stages: renamed(kernel, specs).into_iter().map(check).collect() }
+        Self { stages: specs.into_iter().map(check).collect() }
     }
 
     /// The terms of each contraction, independent of order.
     fn steps(&self) -> Vec<Vec<String>> {
-        let step = |kernel: &Kernel| {
-            let mut terms: Vec<String> = kernel.value().accesses().into_iter().map(Factor::term).collect();
-            terms.sort_unstable();
-            terms
-        };
-        let mut steps: Vec<_> = self.stages.iter().map(step).collect();
+        let mut steps: Vec<_> = self.stages.iter().map(terms).collect();
+        steps.iter_mut().for_each(|terms| terms.sort_unstable());
         steps.sort_unstable();
         steps
     }
@@ -251,117 +238,33 @@ impl Order {
 
 impl fmt::Display for Order {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let step = |kernel: &Kernel| -> String {
-            let terms: Vec<_> = kernel.value().accesses().into_iter().map(Factor::term).collect();
-            terms.join(",")
-        };
-        f.write_str(&self.stages.iter().map(step).collect::<Vec<_>>().join("; "))
+        f.write_str(&self.stages.iter().map(|stage| terms(stage).join(",")).collect::<Vec<_>>().join("; "))
     }
+}
+
+/// The terms that a kernel contracts.
+fn terms(kernel: &Kernel) -> Vec<String> {
+    kernel.value().accesses().into_iter().map(text_of).collect()
 }
 
 /// The factors of a product; `None` if the kernel is not a sum of products of several tensors with plain indices, or
 /// has explicit ranges.
-fn operands(kernel: &Kernel) -> Option<Vec<Factor>> {
-    let spec = kernel.spec();
+fn operands(kernel: &Kernel) -> Option<Vec<&Access>> {
     let is_sum = [Assign::Set, Assign::Add].contains(&kernel.assign());
     let is_plain =
         |access: &Access| access.outside.is_none() && access.index.iter().all(|index| index.as_variable().is_some());
     let factors = kernel.value().factors()?;
     let all = factors.iter().copied().chain([kernel.target()]);
-    if !is_sum || !spec.ranges.is_empty() || factors.len() < 2 || !all.into_iter().all(is_plain) {
+    if !is_sum || !kernel.spec().ranges.is_empty() || factors.len() < 2 || !all.into_iter().all(is_plain) {
         return None;
     }
-    let operand =
-        |(nth, access): (usize, &Access)| Factor { access: access.clone(), of: vec![nth], kernels: Vec::new() };
-    Some(factors.into_iter().enumerate().map(operand).collect())
+    Some(factors)
 }
 
-/// The product of these factors, summed over the indices that neither the others nor the output need.
-fn joined(kernel: &Kernel, chosen: Vec<Factor>, left: &[Factor]) -> Factor {
-    let target = kernel.target().index.iter().filter_map(Affine::as_variable);
-    let needed: Vec<Name> = left.iter().flat_map(Factor::indices).chain(target).collect();
-    let indices = each_once(chosen.iter().flat_map(Factor::indices).filter(|name| needed.contains(name)));
-    // Until results are numbered, they are named after their operands.
-    let of: Vec<usize> = chosen.iter().flat_map(|factor| factor.of.clone()).collect();
-    let name = Name::new(&format!("{of:?}"));
-    let access = Access::new(name, indices.iter().map(|&name| Affine::new([(name, 1)], 0)).collect());
-    let (inputs, value) = product(kernel, &chosen);
-    let made = KernelSpec {
-        name: kernel.name(),
-        dtype: kernel.dtype(),
-        inputs,
-        output: (name, indices.iter().map(|&index| extent(kernel, index) as i128).collect()),
-        ranges: Vec::new(),
-        scalars: Vec::new(),
-        moduli: Vec::new(),
-        target: access.clone(),
-        assign: Assign::Set,
-        value,
-    };
-    let kernels = chosen.into_iter().flat_map(|factor| factor.kernels).chain([made]).collect();
-    Factor { access, of, kernels }
-}
-
-/// The tensors that a product reads, with their shapes, and its value.
-fn product(kernel: &Kernel, factors: &[Factor]) -> (Vec<(Name, Vec<i128>)>, Value) {
-    let mut inputs: Vec<(Name, Vec<i128>)> = Vec::new();
-    for factor in factors {
-        let given = kernel.inputs().iter().find(|tensor| tensor.name == factor.access.tensor);
-        let shape = match (factor.kernels.last(), given) {
-            (Some(made), _) => made.output.1.clone(),
-            (None, given) => given.iter().flat_map(|tensor| &tensor.shape).map(|&extent| extent as i128).collect(),
-        };
-        if inputs.iter().all(|(name, _)| *name != factor.access.tensor) {
-            inputs.push((factor.access.tensor, shape));
-        }
-    }
-    let accesses = factors.iter().map(|factor| Value::Access(factor.access.clone()));
-    let product = accesses.reduce(|left, right| Value::Mul(Box::new(left), Box::new(right)));
-    (inputs, product.expect("a product has factors"))
-}
-
-/// Names results and kernels by their number.
-fn renamed(kernel: &Kernel, mut specs: Vec<KernelSpec>) -> Vec<KernelSpec> {
-    let is_taken = |name: &str| {
-        let indices = kernel.vars().iter().map(|var| var.name);
-        indices.chain(kernel.tensors().map(|tensor| tensor.name)).any(|other| other.as_str() == name)
-    };
-    let last = specs.len() - 1;
-    for nth in 0..last {
-        let mut text = format!("T{}", nth + 1);
-        while is_taken(&text) {
-            text.push('_');
-        }
-        let (old, new) = (specs[nth].output.0, Name::new(&text));
-        specs[nth].output.0 = new;
-        specs[nth].target.tensor = new;
-        specs[nth].name = Name::new(&format!("{}_{}", kernel.name(), nth + 1));
-        for spec in &mut specs[nth + 1..] {
-            spec.inputs.iter_mut().filter(|(name, _)| *name == old).for_each(|(name, _)| *name = new);
-            rename(&mut spec.value, old, new);
-        }
-    }
-    specs
-}
-
-fn rename(value: &mut Value, old: Name, new: Name) {
-    match value {
-        Value::Access(access) if access.tensor == old => access.tensor = new,
-        Value::Mul(left, right) => {
-            rename(left, old, new);
-            rename(right, old, new);
-        }
-        _ => {}
-    }
-}
-
-/// All orders of pairwise contractions, each once.
-fn pairs(kernel: &Kernel, left: Vec<Factor>, orders: &mut Vec<Order>) {
+/// Adds the trees that contract these parts in pairs.
+fn add_trees(left: Vec<Tree>, trees: &mut Vec<Tree>) {
     if left.len() <= 2 {
-        let order = Order::of(kernel, left);
-        if orders.iter().all(|other| other.steps() != order.steps()) {
-            orders.push(order);
-        }
+        trees.push(Tree::Product(left));
         return;
     }
     for one in 0..left.len() {
@@ -369,22 +272,22 @@ fn pairs(kernel: &Kernel, left: Vec<Factor>, orders: &mut Vec<Order>) {
             let mut rest = left.clone();
             let second = rest.remove(other);
             let first = rest.remove(one);
-            let result = joined(kernel, vec![first, second], &rest);
-            rest.push(result);
-            pairs(kernel, rest, orders);
+            rest.push(Tree::pair([first, second]));
+            add_trees(rest, trees);
         }
     }
 }
 
 impl Network {
-    fn new(kernel: &Kernel, operands: &[Factor]) -> Self {
+    fn new(kernel: &Kernel, operands: &[&Access]) -> Self {
         let vars = kernel.vars();
-        let number = |name: Name| vars.iter().position(|var| var.name == name).expect("an index of the kernel");
-        let target = Factor { access: kernel.target().clone(), of: Vec::new(), kernels: Vec::new() }.indices();
+        let number = |index: &Affine| vars.iter().position(|var| Some(var.name) == index.as_variable());
+        let numbers = |access: &Access| each_once(access.index.iter().filter_map(number));
+        let target = numbers(kernel.target());
         Self {
-            operands: operands.iter().map(|operand| operand.indices().into_iter().map(number).collect()).collect(),
+            operands: operands.iter().map(|operand| numbers(operand)).collect(),
             extents: vars.iter().map(|var| var.extent as f64).collect(),
-            is_output: vars.iter().map(|var| target.contains(&var.name)).collect(),
+            is_output: (0..vars.len()).map(|var| target.contains(&var)).collect(),
             adds: kernel.assign() != Assign::Set,
         }
     }

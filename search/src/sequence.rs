@@ -18,7 +18,7 @@ mod state;
 use crate::choice::Open;
 use crate::error::{Enough, SearchError};
 use crate::find::permutations;
-use crate::limits::Limits;
+use crate::limits::{Limits, limited};
 use crate::variant::axis_names;
 use known::Known;
 use polyshard_dsl::Rounds;
@@ -31,7 +31,7 @@ use polyshard_program::{Kernel, Program};
 use rounds::Around;
 use stage::Stage;
 use state::State;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 pub use choice::{SequenceCandidate, SequenceChoice};
 pub use rounds::in_rounds;
@@ -125,20 +125,7 @@ impl<'a> SequenceSearch<'a> {
         self
     }
 
-    /// As [`Search::memory`](crate::Search::memory).
-    pub fn memory(self, bytes: u64) -> Self {
-        Self { limits: Limits { memory: Some(bytes), ..self.limits }, ..self }
-    }
-
-    /// As [`Search::at_most`](crate::Search::at_most).
-    pub fn at_most(self, time: Duration) -> Self {
-        Self { limits: Limits { at_most: Some(time), ..self.limits }, ..self }
-    }
-
-    /// As [`Search::limits`](crate::Search::limits).
-    pub fn limits(self, limits: Limits) -> Self {
-        Self { limits, ..self }
-    }
+    limited!();
 
     /// Examines only a few meshes, lowest bounds first; those left open determine the gap.
     pub(crate) fn of_few_meshes(self) -> Self {

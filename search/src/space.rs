@@ -1,6 +1,6 @@
 //! The schedules on a grid, as steps. Tests: `search/tests/it/choices.rs`.
 
-use crate::variant::{Grid, Panels, Variant};
+use crate::variant::{Grid, Panels, Variant, fresh, names_of};
 use polyshard_dsl::{Clause, Dim, Step, dim};
 use polyshard_layout::{AxisExpr, Mesh, Name};
 use polyshard_polyhedral::Schedule;
@@ -66,10 +66,8 @@ impl Space<'_> {
     /// The schedule.
     pub(crate) fn schedule(&self, variant: &Variant) -> Schedule {
         let vars = self.kernel.vars();
-        let mut names = Names { taken: self.kernel.tensors().map(|tensor| tensor.name).collect() };
-        names.taken.extend(vars.iter().map(|var| var.name));
+        let mut names = Names { taken: names_of(self.kernel).collect() };
         names.taken.extend(variant.mesh.as_slice().iter().map(|axis| axis.name));
-        names.taken.extend(self.kernel.scalars().iter().map(|(name, _)| *name));
         let mut schedule = Schedule::new(self.kernel.clone());
         // The innermost loop of each variable after all divisions so far, and the remainders of others.
         let mut inner: Vec<Name> = vars.iter().map(|var| var.name).collect();
@@ -243,11 +241,7 @@ struct Names {
 
 impl Names {
     fn fresh(&mut self, of: Name, suffix: &str) -> Name {
-        let mut name = format!("{of}{suffix}");
-        while self.taken.contains(&Name::new(&name)) {
-            name += "_";
-        }
-        let name = Name::new(&name);
+        let name = fresh(&format!("{of}{suffix}"), |name| self.taken.contains(&name));
         self.taken.push(name);
         name
     }

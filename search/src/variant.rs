@@ -79,20 +79,21 @@ impl Along {
         let mut all = vec![Self { axes: vec![Vec::new(); loops] }];
         for (axis, described) in mesh.as_slice().iter().enumerate() {
             let longer = |along: Self| {
+                let mut longer = Vec::new();
                 // An axis of one rank divides nothing.
-                let copies = ways == Ways::All;
-                let vars = if copies && described.extent == 1 { 0 } else { loops };
-                let unused = copies.then(|| along.clone());
-                let divided = (0..vars).flat_map(move |var| {
+                let vars = if ways == Ways::All && described.extent == 1 { 0 } else { loops };
+                for var in 0..vars {
                     let last = along.axes[var].len();
-                    let along = along.clone();
-                    (if copies { 0 } else { last }..=last).map(move |place| {
+                    for place in (if ways == Ways::All { 0 } else { last })..=last {
                         let mut along = along.clone();
                         along.axes[var].insert(place, axis);
-                        along
-                    })
-                });
-                divided.chain(unused)
+                        longer.push(along);
+                    }
+                }
+                if ways == Ways::All {
+                    longer.push(along);
+                }
+                longer
             };
             all = all.into_iter().flat_map(longer).take(MOST_GRIDS + 1).collect();
             if all.len() > MOST_GRIDS {
@@ -138,19 +139,22 @@ impl Variant {
 
 /// The names of axes, in this order. None of them is an index, a tensor or a scalar of a kernel.
 pub(crate) fn axis_names(kernels: &[&Kernel]) -> Vec<Name> {
-    let is_taken = |name: &str| {
-        kernels.iter().any(|kernel| {
-            let indices = kernel.vars().iter().map(|var| var.name);
-            let all = indices.chain(kernel.tensors().map(|tensor| tensor.name));
-            all.chain(kernel.scalars().iter().map(|(name, _)| *name)).any(|other| other.as_str() == name)
-        })
-    };
-    let free = |name: &&str| {
-        let mut name = (*name).to_owned();
-        while is_taken(&name) {
-            name += "_";
-        }
-        Name::new(&name)
-    };
+    let taken: Vec<Name> = kernels.iter().flat_map(|kernel| names_of(kernel)).collect();
+    let free = |text: &&str| fresh(text, |name| taken.contains(&name));
     ["x", "y", "z", "u", "v"].iter().take(MOST_DIVIDED).map(free).collect()
+}
+
+/// The names of a kernel's indices, tensors and scalars.
+pub(crate) fn names_of(kernel: &Kernel) -> impl Iterator<Item = Name> {
+    let indices = kernel.vars().iter().map(|var| var.name);
+    indices.chain(kernel.tensors().map(|tensor| tensor.name)).chain(kernel.scalars().iter().map(|(name, _)| *name))
+}
+
+/// The first of `text`, `text_`, `text__`, .. that is not taken.
+pub(crate) fn fresh(text: &str, is_taken: impl Fn(Name) -> bool) -> Name {
+    let mut text = text.to_owned();
+    while is_taken(Name::new(&text)) {
+        text += "_";
+    }
+    Name::new(&text)
 }

@@ -133,15 +133,12 @@ impl ParallelismMatrix {
     #[must_use]
     pub fn ranks(&self) -> Vec<usize> {
         let axes = self.axes();
-        let at = |mut rank: usize| {
-            let mut coordinates = vec![0; axes.len()];
-            for (coordinate, extent) in coordinates.iter_mut().zip(&axes).rev() {
-                *coordinate = rank % extent;
-                rank /= extent;
-            }
-            coordinates
-        };
-        (0..self.size()).map(|rank| self.rank(&at(rank))).collect()
+        let mut ranks = vec![0; self.size()];
+        for rank in 0..self.size() {
+            let at = self.coordinates(rank).into_iter().zip(&axes);
+            ranks[at.fold(0, |of_mesh, (at, extent)| of_mesh * extent + at)] = rank;
+        }
+        ranks
     }
 
     /// Returns the groups of ranks that differ along `axes` only, each ascending, by their first rank.

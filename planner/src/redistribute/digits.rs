@@ -83,7 +83,7 @@ pub(super) fn points(problem: &Problem<'_>, moves: &[Move], fused: bool) -> Opti
         }
     }
     table.choose(problem, &points)?;
-    let known = points.iter().map(|point| point.iter().map(|dim| table.values(dim)).collect());
+    let known = points.iter().map(|point| point.iter().map(|dim| joined(table.values(dim))).collect());
     Some((operations, known.collect()))
 }
 
@@ -159,33 +159,23 @@ impl DigitTable {
         Some(())
     }
 
-    /// The digits that a digit was finally divided into.
-    fn leaves(&self, digit: usize, leaves: &mut Vec<usize>) {
-        match self.digits[digit].halves {
-            Some((low, high)) => {
-                self.leaves(low, leaves);
-                self.leaves(high, leaves);
-            }
-            None => leaves.push(digit),
-        }
+    /// The digits that these were finally divided into.
+    fn leaves<'d>(&self, digits: impl IntoIterator<Item = &'d usize>) -> Vec<usize> {
+        let of_digit = |&digit: &usize| match self.digits[digit].halves {
+            Some((low, high)) => self.leaves(&[low, high]),
+            None => vec![digit],
+        };
+        digits.into_iter().flat_map(of_digit).collect()
     }
 
-    fn values(&self, dim: &VecDeque<usize>) -> Vec<AxisPart> {
-        let mut leaves = Vec::new();
-        dim.iter().for_each(|&digit| self.leaves(digit, &mut leaves));
-        joined(leaves.into_iter().flat_map(|leaf| self.digits[leaf].value.clone().unwrap_or_default()))
+    /// The known digits that these stand for.
+    fn values<'d>(&self, digits: impl IntoIterator<Item = &'d usize>) -> Vec<AxisPart> {
+        self.leaves(digits).into_iter().flat_map(|leaf| self.digits[leaf].value.clone().unwrap_or_default()).collect()
     }
 
     /// Chooses the digits that are still unknown, so that at each point all digits are independent.
     fn choose(&mut self, problem: &Problem<'_>, points: &[Unknowns]) -> Option<()> {
-        let present: Vec<Vec<usize>> = points
-            .iter()
-            .map(|point| {
-                let mut leaves = Vec::new();
-                point.iter().flatten().for_each(|&digit| self.leaves(digit, &mut leaves));
-                leaves
-            })
-            .collect();
+        let present: Vec<Vec<usize>> = points.iter().map(|point| self.leaves(point.iter().flatten())).collect();
         // Each factor of prime extent is chosen separately, as its own digit.
         let mut open: Vec<(usize, usize)> = Vec::new();
         for (leaf, digit) in self.digits.iter_mut().enumerate() {
@@ -236,13 +226,10 @@ impl DigitTable {
 
     /// Candidate digits of `prime` values: those that the leaf replaces, then the target's, then all.
     fn candidates(&self, problem: &Problem<'_>, leaf: usize, prime: usize) -> Vec<AxisPart> {
-        let mut leaves = Vec::new();
-        self.digits[leaf].instead.iter().for_each(|&digit| self.leaves(digit, &mut leaves));
-        let instead = leaves.into_iter().flat_map(|leaf| self.digits[leaf].value.clone().unwrap_or_default());
-        let preferred: Vec<_> = instead.chain(problem.target.parts()).collect();
+        let instead = self.values(&self.digits[leaf].instead);
         let mesh = problem.source.mesh();
         let all = (0..mesh.ndim()).map(|axis| AxisPart::whole(mesh, axis));
-        let digits = preferred.into_iter().chain(all).flat_map(|part| {
+        let digits = instead.into_iter().chain(problem.target.parts()).chain(all).flat_map(|part| {
             let strides =
                 divisors(part.extent).into_iter().filter(move |stride| (part.extent / stride).is_multiple_of(prime));
             strides.map(move |stride| AxisPart { stride: part.stride * stride, extent: prime, ..part })

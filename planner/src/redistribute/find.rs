@@ -70,12 +70,11 @@ impl Plan {
         let mut last_sliced = None;
         for (step, point) in moves.iter().zip(&points[1..]) {
             let to = type_at(point)?;
-            let sliced = if let Move::Slice(dim, _) = step { Some(*dim) } else { None };
-            let op = match step {
-                Move::Slice(..) => Collective::Slice,
-                Move::AllToAll { .. } => Collective::AllToAll,
-                Move::Permute => Collective::Permute,
-                Move::AllGather(_) => Collective::AllGather,
+            let (op, sliced) = match step {
+                Move::Slice(dim, _) => (Collective::Slice, Some(*dim)),
+                Move::AllToAll { .. } => (Collective::AllToAll, None),
+                Move::Permute => (Collective::Permute, None),
+                Move::AllGather(_) => (Collective::AllGather, None),
             };
             // Slices of one dimension are merged into one step; if fused, all slices are.
             if op == Collective::Slice && last_sliced.is_some_and(|last| fused || Some(last) == sliced) {

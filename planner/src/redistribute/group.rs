@@ -6,7 +6,7 @@
 //! `x`, `r` plane hold all pieces together, and each knows which one it receives.
 
 use crate::DistType;
-use crate::part::{AxisPart, atoms, extent, split};
+use crate::part::{AxisPart, atoms, cut, extent, joined, split};
 use crate::types::number;
 use polyshard_layout::Mesh;
 
@@ -20,39 +20,26 @@ pub(super) fn diagonals(out: &[AxisPart], into: Option<&[AxisPart]>) -> Option<V
     let Some(into) = into else {
         return Some(refined(out, &[])?.into_iter().map(|part| Diagonal(vec![part])).collect());
     };
-    let (leaving, coming) = (refined(out, into)?, refined(into, out)?);
-    let mut open: Vec<AxisPart> = coming.iter().copied().filter(|part| !leaving.contains(part)).collect();
-    let mut diagonals = Vec::with_capacity(leaving.len());
-    for part in leaving {
-        if coming.contains(&part) {
-            diagonals.push(Diagonal(vec![part]));
-            continue;
-        }
-        let partner = open.iter().position(|other| other.extent == part.extent)?;
-        diagonals.push(Diagonal(vec![part, open.remove(partner)]));
-    }
-    open.is_empty().then_some(diagonals)
+    let pairs = pairs(refined(out, into)?, refined(into, out)?)?.into_iter();
+    Some(pairs.map(|(one, other)| Diagonal(if one == other { vec![one] } else { vec![one, other] })).collect())
 }
 
 /// Returns the ranks of the group of `rank`, ascending.
 pub(super) fn members(mesh: &Mesh, diagonals: &[Diagonal], rank: usize) -> Vec<usize> {
-    let strides = strides(mesh);
-    let coordinates = mesh.coordinates(rank);
-    let mut members = vec![rank as isize];
+    let mut members = vec![mesh.coordinates(rank)];
     for Diagonal(parts) in diagonals {
-        let extent = parts[0].extent;
-        let shift = |by: usize| {
-            let moved = parts.iter().map(|part| {
-                let digit = part.digit(&coordinates);
-                let change = ((digit + by) % extent) as isize - digit as isize;
-                change * (part.stride * strides[part.axis]) as isize
-            });
-            moved.sum::<isize>()
+        let shifted = |at: &[usize], by: usize| {
+            let mut at = at.to_vec();
+            for part in parts {
+                let digit = part.digit(&at);
+                at[part.axis] -= digit * part.stride;
+                at[part.axis] += (digit + by) % part.extent * part.stride;
+            }
+            at
         };
-        let shifts: Vec<_> = (0..extent).map(shift).collect();
-        members = members.iter().flat_map(|member| shifts.iter().map(move |shift| member + shift)).collect();
+        members = members.iter().flat_map(|at| (0..parts[0].extent).map(move |by| shifted(at, by))).collect();
     }
-    let mut members: Vec<_> = members.into_iter().map(|member| member as usize).collect();
+    let mut members: Vec<usize> = members.iter().map(|at| mesh.rank(at)).collect();
     members.sort_unstable();
     members
 }
@@ -67,7 +54,8 @@ pub(super) struct Senders<'a> {
 
 impl<'a> Senders<'a> {
     pub(super) fn new(from: &'a DistType, to: &'a DistType) -> Self {
-        Self { from, to, free: pairs(free(from), free(to)) }
+        let free = pairs(free(from), free(to)).expect("both sides have the same factors: this is a bug in polyshard");
+        Self { from, to, free }
     }
 
     /// Returns the rank whose tile by `from` is the tile of `rank` by `to`.
@@ -89,76 +77,35 @@ impl<'a> Senders<'a> {
     }
 }
 
-/// Pairs digits of equal extents: a digit with itself where possible.
-fn pairs(left: Vec<AxisPart>, right: Vec<AxisPart>) -> Vec<(AxisPart, AxisPart)> {
+/// Pairs digits of equal extents, a digit with itself where possible; none if one is left over.
+fn pairs(left: Vec<AxisPart>, right: Vec<AxisPart>) -> Option<Vec<(AxisPart, AxisPart)>> {
     let (same, left): (Vec<_>, Vec<_>) = left.into_iter().partition(|part| right.contains(part));
     let mut open: Vec<_> = right.into_iter().filter(|part| !same.contains(part)).collect();
     let mut pairs: Vec<_> = same.into_iter().map(|part| (part, part)).collect();
     for part in left {
-        let partner = open.iter().position(|other| other.extent == part.extent);
-        pairs.push((part, open.remove(partner.expect("both sides have the same factors: this is a bug in polyshard"))));
+        let partner = open.iter().position(|other| other.extent == part.extent)?;
+        pairs.push((part, open.remove(partner)));
     }
-    pairs
+    open.is_empty().then_some(pairs)
 }
 
 /// The digits of prime extent that replicate.
 fn free(dist_type: &DistType) -> Vec<AxisPart> {
-    let mesh = dist_type.mesh();
-    let mut free = Vec::new();
-    for axis in 0..mesh.ndim() {
-        let mut used: Vec<_> = dist_type.parts().filter(|part| part.axis == axis).collect();
-        used.sort_by_key(|part| part.stride);
-        let mut from = 1;
-        for (stride, next) in used
-            .iter()
-            .map(|part| (part.stride, part.stride * part.extent))
-            .chain([(mesh.as_slice()[axis].extent, mesh.as_slice()[axis].extent)])
-        {
-            free.push(AxisPart { axis, stride: from, extent: stride / from });
-            from = next;
-        }
-    }
-    atoms(&free)
+    let used: Vec<AxisPart> = dist_type.parts().collect();
+    let digits = (0..dist_type.mesh().ndim()).flat_map(|axis| dist_type.digits(axis));
+    atoms(&digits.filter(|digit| !used.contains(digit)).collect::<Vec<_>>())
 }
 
 /// Digits of prime extent, also divided where digits of `other` begin or end.
 fn refined(parts: &[AxisPart], other: &[AxisPart]) -> Option<Vec<AxisPart>> {
-    let mut merged: Vec<AxisPart> = parts.to_vec();
-    merged.sort_unstable();
-    let merged = crate::part::joined(merged);
-    let mut refined = Vec::new();
-    for part in merged {
-        let end = part.stride * part.extent;
-        let mut others: Vec<_> = other.iter().copied().filter(|other| other.axis == part.axis).collect();
-        others.sort_unstable();
-        let others = crate::part::joined(others);
-        let mut cuts: Vec<_> = others
-            .iter()
-            .flat_map(|other| [other.stride, other.stride * other.extent])
-            .filter(|&cut| part.stride < cut && cut < end)
-            .collect();
-        cuts.push(end);
-        cuts.sort_unstable();
-        cuts.dedup();
-        let mut from = part.stride;
-        for cut in cuts {
-            if !cut.is_multiple_of(from) {
-                return None;
-            }
-            refined.extend(atoms(&[AxisPart { axis: part.axis, stride: from, extent: cut / from }]));
-            from = cut;
-        }
-    }
-    Some(refined)
-}
-
-/// The change of the rank per unit of each coordinate.
-fn strides(mesh: &Mesh) -> Vec<usize> {
-    let mut strides = vec![1; mesh.ndim()];
-    for axis in (1..mesh.ndim()).rev() {
-        strides[axis - 1] = strides[axis] * mesh.as_slice()[axis].extent;
-    }
-    strides
+    let merged = |parts: &[AxisPart]| {
+        let mut parts = parts.to_vec();
+        parts.sort_unstable();
+        joined(parts)
+    };
+    let other = merged(other);
+    let digits = merged(parts).into_iter().map(|part| cut(part, &other)).collect::<Option<Vec<_>>>()?;
+    Some(atoms(&digits.concat()))
 }
 
 /// Returns the digits removed from dimensions between two types, and those added.

@@ -7,6 +7,7 @@ use super::PlanOptions;
 use super::plan::Plan;
 use super::step::PlanStep;
 use crate::convert::divided;
+use crate::part::{AxisPart, extent, texts};
 use crate::{DistType, PlanError};
 use polyshard_layout::{AxisExpr, Collective, Mesh, Name, Placement, Sharding};
 use polyshard_program::{Array, ArrayId, ArrayKind, Body, DType, Move, Pattern, Program};
@@ -186,13 +187,16 @@ impl Plan {
     }
 }
 
+/// The names that digits have as axes of a refined mesh.
+fn names(parts: &[AxisPart], mesh: &Mesh) -> Vec<Name> {
+    texts(parts, mesh).iter().map(|text| Name::new(text)).collect()
+}
+
 /// The pattern of a step's route.
 fn pattern(step: &PlanStep) -> Pattern {
-    let mesh = step.from().mesh();
     let mut parts = step.axes().to_vec();
     parts.sort_by_key(|part| (part.axis, std::cmp::Reverse(part.stride)));
-    let axes = parts.iter().map(|part| Name::new(&part.display(mesh).to_string())).collect();
-    Pattern::of_collective(step.op(), axes)
+    Pattern::of_collective(step.op(), names(&parts, step.from().mesh()))
 }
 
 impl DistType {
@@ -217,33 +221,21 @@ impl DistType {
             "an array of shape {shape:?} has tiles of {self}"
         );
         let mesh = self.refined_mesh();
-        let mut placements = Vec::new();
-        for (dim, (cut, &size)) in self.dims().iter().zip(shape).enumerate() {
-            if cut.parts.is_empty() {
-                continue;
-            }
-            let axes: Vec<_> =
-                cut.parts.iter().rev().map(|part| Name::new(&part.display(self.mesh()).to_string())).collect();
-            let pieces: usize = cut.parts.iter().map(|part| part.extent).product();
-            placements.push(block(dim, AxisExpr::List(axes), size, [cut.tile, pieces]));
-        }
+        let cut = self.dims().iter().zip(shape).enumerate().filter(|(_, (cut, _))| !cut.parts.is_empty());
+        let placements = cut.map(|(dim, (cut, &size))| {
+            let mut axes = names(&cut.parts, self.mesh());
+            axes.reverse();
+            block(dim, AxisExpr::List(axes), size, [cut.tile, extent(&cut.parts)])
+        });
+        let placements: Vec<_> = placements.collect();
         Sharding::new(&mesh, shape, &placements)
             .unwrap_or_else(|error| panic!("{self} has no sharding: {error}; this is a bug in polyshard"))
     }
 
     /// The mesh with one axis for each digit that numbers tiles, and for each gap between them.
     fn refined_mesh(&self) -> Mesh {
-        let extents = self.mesh().extents();
-        let digits = extents.iter().enumerate().map(|(axis, &extent)| {
-            let parts = self.dims().iter().flat_map(|dim| &dim.parts).filter(|part| part.axis == axis);
-            let mut ends: Vec<usize> = parts.flat_map(|part| [part.stride, part.stride * part.extent]).collect();
-            ends.extend([1, extent]);
-            ends.sort_unstable();
-            ends.dedup();
-            let digits: Vec<usize> = ends.windows(2).rev().map(|pair| pair[1] / pair[0]).collect();
-            if digits.is_empty() { vec![1] } else { digits }
-        });
-        self.mesh().refined(&digits.collect::<Vec<_>>())
+        let digits = |axis: usize| self.digits(axis).iter().rev().map(|digit| digit.extent).collect();
+        self.mesh().refined(&(0..self.mesh().ndim()).map(digits).collect::<Vec<_>>())
     }
 }
 

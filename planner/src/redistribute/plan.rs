@@ -1,10 +1,11 @@
 //! Plans: the steps of a redistribution, and their cost.
 
-use super::problem::{Cost, gather_cost};
+use super::problem::Cost;
 use super::step::PlanStep;
 use super::volume;
 use crate::DistType;
 use crate::cost::Prices;
+use crate::part::extent;
 use crate::placement::PlacedMesh;
 use polyshard_layout::{Collective, DType, Sharding};
 
@@ -80,15 +81,12 @@ impl Plan {
     /// Returns the cost of gathering the whole array on every rank, dimension after dimension, and slicing it.
     #[must_use]
     pub fn naive_cost(&self) -> Cost {
-        let factors = self.source.dims().iter().map(|dim| dim.parts.iter().map(|part| part.extent).product::<usize>());
-        let mut tile = self.source.tile_len() as Cost;
-        factors
-            .map(|factor| {
-                let cost = gather_cost(tile, [factor], false);
-                tile *= factor as Cost;
-                cost
-            })
-            .sum()
+        let factors = self.source.dims().iter().map(|dim| extent(&dim.parts)).filter(|&factor| factor > 1);
+        let tiles = factors.scan(self.source.tile_len() as Cost, |tile, factor| {
+            *tile *= factor as Cost;
+            Some(*tile)
+        });
+        tiles.sum()
     }
 
     /// Returns the elements that devices need and lack, summed over all devices: a lower bound of the transfer.

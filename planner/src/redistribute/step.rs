@@ -3,7 +3,7 @@
 use super::group::{Diagonal, Senders, diagonals, members, moved};
 use super::problem::Cost;
 use crate::DistType;
-use crate::part::{AxisPart, common, extent, joined, split};
+use crate::part::{AxisPart, common, extent, joined, split, texts};
 use polyshard_layout::Collective;
 
 /// One step of a [`Plan`](super::Plan).
@@ -69,7 +69,7 @@ impl PlanStep {
     /// Returns the names of [`axes`](Self::axes), digits as `y%3`.
     #[must_use]
     pub fn axis_names(&self) -> Vec<String> {
-        self.axes.iter().map(|part| part.display(self.from.mesh()).to_string()).collect()
+        texts(&self.axes, self.from.mesh())
     }
 
     /// Returns the number of ranks in a group, 1 for a slice and a permutation.

@@ -57,22 +57,16 @@ fn overlaps(from: &DistType, to: &DistType) -> Vec<Overlaps> {
         joined.1.dedup();
         sets.push(joined);
     }
-    let extents = from.mesh().extents();
+    let mesh = from.mesh();
     let overlaps = sets.into_iter().map(|(dims, axes)| {
-        let ranks = axes.iter().map(|&axis| extents[axis]).product();
-        let mut coordinates = vec![0; extents.len()];
-        let (mut sum, mut least) = (0, usize::MAX);
-        for nth in 0..ranks {
-            let mut rest = nth;
-            for &axis in &axes {
-                coordinates[axis] = rest % extents[axis];
-                rest /= extents[axis];
-            }
+        let mut overlaps = Overlaps { ranks: 0, sum: 0, least: usize::MAX };
+        for coordinates in mesh.members(&vec![0; mesh.ndim()], &axes) {
             let common: usize = dims.iter().map(|&dim| overlap(from, to, dim, &coordinates)).product();
-            sum += common as Cost;
-            least = least.min(common);
+            overlaps.ranks += 1;
+            overlaps.sum += common as Cost;
+            overlaps.least = overlaps.least.min(common);
         }
-        Overlaps { ranks, sum, least }
+        overlaps
     });
     overlaps.collect()
 }

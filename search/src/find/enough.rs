@@ -58,10 +58,6 @@ impl Trial for OfKernel<'_> {
         grids.into_iter().map(|(_, Reverse(grid))| grid).collect()
     }
 
-    fn priced(&self, _: &Grid) -> usize {
-        1
-    }
-
     fn fits(&self, _: usize, grid: &Grid) -> Option<bool> {
         let space = Space { kernel: self.kernel, homes: &[], rotates: self.bounds.sends() };
         let mut found = Found::new(self.memory, f64::INFINITY);

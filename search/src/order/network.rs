@@ -1,4 +1,4 @@
-//! Orders of contraction as binary trees: optimal for few operands, greedy and annealed for many.
+//! Orders of contraction as trees: optimal for few operands, greedy and annealed for many.
 //!
 //! Annealing is by `omeco`, a port of OMEinsumContractionOrders.jl, with the moves of G. Kalachev, P. Panteleev and
 //! M.-H. Yung, "Multi-tensor contraction for XEB verification of quantum circuits", 2021. It starts from random trees
@@ -35,17 +35,25 @@ pub(super) struct Network {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Tree {
     Operand(usize),
-    Pair(Box<[Tree; 2]>),
+    Product(Vec<Tree>),
 }
 
 impl Tree {
     pub(super) fn pair(pair: [Self; 2]) -> Self {
-        Self::Pair(Box::new(pair))
+        Self::Product(pair.into())
+    }
+
+    /// The numbers of its operands.
+    pub(super) fn operands(&self) -> Vec<usize> {
+        match self {
+            Self::Operand(operand) => vec![*operand],
+            Self::Product(factors) => factors.iter().flat_map(Self::operands).collect(),
+        }
     }
 }
 
 /// A partly contracted network.
-struct Contracted<'a> {
+pub(super) struct Contracted<'a> {
     network: &'a Network,
     /// The indices of each part; `None` once it is contracted.
     parts: Vec<Option<Vec<usize>>>,
@@ -54,7 +62,7 @@ struct Contracted<'a> {
 }
 
 impl<'a> Contracted<'a> {
-    fn new(network: &'a Network) -> Self {
+    pub(super) fn new(network: &'a Network) -> Self {
         let mut holders = vec![0; network.extents.len()];
         network.operands.iter().flatten().for_each(|&index| holders[index] += 1);
         Self { network, parts: network.operands.iter().cloned().map(Some).collect(), holders }
@@ -64,34 +72,32 @@ impl<'a> Contracted<'a> {
         self.network.elements(self.indices(part))
     }
 
-    fn indices(&self, part: usize) -> &[usize] {
+    pub(super) fn indices(&self, part: usize) -> &[usize] {
         self.parts[part].as_deref().unwrap_or_default()
     }
 
     /// Elements of the product of two parts minus those of the parts; `None` if they share no index.
     fn growth(&self, one: usize, other: usize) -> Option<f64> {
         self.indices(one).iter().find(|index| self.indices(other).contains(index))?;
-        let [_, kept] = self.joined(one, other);
+        let [_, kept] = self.joined(&[one, other]);
         Some(self.network.elements(&kept) - self.elements(one) - self.elements(other))
     }
 
-    /// The indices of two parts, and the indices that their product keeps.
-    fn joined(&self, one: usize, other: usize) -> [Vec<usize>; 2] {
-        let (first, second) = (self.indices(one), self.indices(other));
-        let all: Vec<usize> =
-            first.iter().chain(second.iter().filter(|index| !first.contains(index))).copied().collect();
+    /// The indices of some parts, and the indices that their product keeps.
+    fn joined(&self, parts: &[usize]) -> [Vec<usize>; 2] {
+        let all = each_once(parts.iter().flat_map(|&part| self.indices(part)).copied());
         let is_kept = |index: &usize| {
-            let inside = usize::from(first.contains(index)) + usize::from(second.contains(index));
+            let inside = parts.iter().filter(|&&part| self.indices(part).contains(index)).count();
             self.network.is_output[*index] || self.holders[*index] > inside
         };
         let kept = all.iter().copied().filter(is_kept).collect();
         [all, kept]
     }
 
-    /// Contracts two parts. Returns the number of their product, and the operations.
-    fn join(&mut self, one: usize, other: usize) -> (usize, f64) {
-        let [all, kept] = self.joined(one, other);
-        for part in [one, other] {
+    /// Contracts some parts. Returns the number of their product, and the operations.
+    pub(super) fn join(&mut self, parts: &[usize]) -> (usize, f64) {
+        let [all, kept] = self.joined(parts);
+        for &part in parts {
             self.parts[part].take().into_iter().flatten().for_each(|index| self.holders[index] -= 1);
         }
         kept.iter().for_each(|&index| self.holders[index] += 1);
@@ -103,17 +109,31 @@ impl<'a> Contracted<'a> {
         (self.parts.len() - 1, operations)
     }
 
-    /// Contracts a tree. Returns the number of its part, and the operations.
-    fn contract(&mut self, tree: &Tree) -> (usize, f64) {
+    /// Contracts a tree, and calls `made` with the parts of each product and the indices that it keeps. Returns the
+    /// number of the tree's part, and the operations.
+    pub(super) fn contract(&mut self, tree: &Tree, made: &mut impl FnMut(&[usize], &[usize])) -> (usize, f64) {
         match tree {
             Tree::Operand(operand) => (*operand, 0.0),
-            Tree::Pair(pair) => {
-                let [(one, before), (other, also)] = [self.contract(&pair[0]), self.contract(&pair[1])];
-                let (part, operations) = self.join(one, other);
-                (part, before + also + operations)
+            Tree::Product(factors) => {
+                let factors = factors.iter().map(|factor| self.contract(factor, made));
+                let (parts, before): (Vec<usize>, Vec<f64>) = factors.unzip();
+                let (part, operations) = self.join(&parts);
+                made(&parts, self.indices(part));
+                (part, before.into_iter().sum::<f64>() + operations)
             }
         }
     }
+}
+
+/// The distinct ones, in order of first occurrence.
+pub(super) fn each_once(indices: impl IntoIterator<Item = usize>) -> Vec<usize> {
+    let mut found = Vec::new();
+    for index in indices {
+        if !found.contains(&index) {
+            found.push(index);
+        }
+    }
+    found
 }
 
 impl Network {
@@ -123,7 +143,7 @@ impl Network {
 
     /// The operations of an order.
     pub(super) fn operations(&self, tree: &Tree) -> f64 {
-        Contracted::new(self).contract(tree).1
+        Contracted::new(self).contract(tree, &mut |_, _| ()).1
     }
 
     /// Lower bound on the operations of any order: each operand is in one step, which has at least as many operations
@@ -161,7 +181,7 @@ impl Network {
                 }
             };
             let pair = [one, other].map(|part| trees[part].take().expect("what is left; this is a bug in polyshard"));
-            contracted.join(one, other);
+            contracted.join(&[one, other]);
             trees.push(Some(Tree::pair(pair)));
             pairs.retain(|&(_, first, second)| ![first, second].iter().any(|part| [one, other].contains(part)));
             new = trees.len() - 1..trees.len();

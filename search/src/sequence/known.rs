@@ -4,6 +4,7 @@ use super::SequenceSearch;
 use super::laid::Laid;
 use super::shared::Shared;
 use crate::grid::Bounds;
+use crate::variant::{Along, Variant, Ways};
 use polyshard_layout::Mesh;
 use polyshard_program::{Kernel, Program};
 
@@ -38,8 +39,7 @@ impl<'a> Known<'a> {
     /// The meshes over which all stages can be laid, lowest bounds first. `given` are the lower bounds, in seconds, of
     /// stages with given schedules.
     pub(super) fn laid(&self, meshes: Vec<Mesh>, given: &[Option<f64>]) -> Vec<Laid> {
-        let laid = |mesh| Laid::new(mesh, &self.kernels, (&self.least, &self.times), given);
-        let mut meshes: Vec<Laid> = meshes.into_iter().filter_map(laid).collect();
+        let mut meshes: Vec<Laid> = meshes.into_iter().filter_map(|mesh| self.on_mesh(mesh, given)).collect();
         // Among equal bounds, fewer axes are simpler.
         meshes.sort_by(|one, other| {
             let by_bound = one.least().total_cmp(&other.least());
@@ -48,5 +48,21 @@ impl<'a> Known<'a> {
                 .then_with(|| one.mesh.to_string().cmp(&other.mesh.to_string()))
         });
         meshes
+    }
+
+    /// Lays all stages over a mesh; `None` if one has no way.
+    fn on_mesh(&self, mesh: Mesh, given: &[Option<f64>]) -> Option<Laid> {
+        let of_stage = |nth: usize| {
+            if let Some(least) = given[nth] {
+                return Some(vec![(least, Along { axes: Vec::new() })]);
+            }
+            let ways = Variant::all(&mesh, self.kernels[nth], Ways::Divided)?;
+            let bound = |variant: &Variant| self.times[nth] * self.least[nth].least_along(variant);
+            let mut ways: Vec<_> = ways.into_iter().map(|(_, variant)| (bound(&variant), variant.along)).collect();
+            ways.sort_by(|one, other| one.0.total_cmp(&other.0).then_with(|| one.1.cmp(&other.1)));
+            (!ways.is_empty()).then_some(ways)
+        };
+        let ways = (0..self.kernels.len()).map(of_stage).collect::<Option<Vec<_>>>()?;
+        Some(Laid { mesh, ways })
     }
 }

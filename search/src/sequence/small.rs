@@ -23,6 +23,7 @@ const MAX_PROGRAMS: usize = 1 << 12;
 const MAX_FITTING: usize = 1 << 6;
 
 /// A partial program: the first stages.
+#[derive(Clone, Default)]
 struct Small<'c> {
     ways: Vec<&'c StageWay>,
     /// The inputs of the program, with their shardings.
@@ -142,8 +143,7 @@ impl State<'_> {
             ways.iter().map(tiles).min().unwrap_or(0)
         };
         let tiles: Vec<u64> = ways.iter().enumerate().map(least).collect();
-        let mut small = Small { ways: Vec::new(), given: Vec::new(), shards: 0, others: 0, tiles: 0, kept: Vec::new() };
-        self.descend_small(ways, &tiles, &mut small, smallest)
+        self.descend_small(ways, &tiles, &Small::default(), smallest)
     }
 
     /// For each stage, its [`ways_of`](Self::ways_of) a mesh.
@@ -199,7 +199,7 @@ impl State<'_> {
         &mut self,
         ways: &[Vec<&'c StageWay>],
         tiles: &[u64],
-        small: &mut Small<'c>,
+        small: &Small<'c>,
         smallest: &mut Smallest,
     ) -> Result<(), SearchError> {
         let nth = small.ways.len();
@@ -219,26 +219,21 @@ impl State<'_> {
         };
         let rest = tiles[nth + 1..].iter().copied().fold(0, u64::saturating_add);
         for &way in next {
-            let (given, kept) = (small.given.len(), small.kept.len());
-            let before = (small.shards, small.others, small.tiles);
-            self.append_small(nth, way, small);
+            let small = self.appended(nth, way, small.clone());
             let least = [small.shards, small.others, small.tiles, rest].into_iter().fold(0, u64::saturating_add);
             if least < smallest.memory() {
                 let is_over = (smallest.best.is_some() || smallest.fits) && self.is_over();
                 match smallest.left > 0 && !is_over {
-                    true => self.descend_small(ways, tiles, small, smallest)?,
+                    true => self.descend_small(ways, tiles, &small, smallest)?,
                     false => smallest.is_done = false,
                 }
             }
-            small.ways.pop();
-            small.given.truncate(given);
-            small.kept.truncate(kept);
-            (small.shards, small.others, small.tiles) = before;
         }
         Ok(())
     }
 
-    fn append_small<'c>(&self, nth: usize, way: &'c StageWay, small: &mut Small<'c>) {
+    /// A partial program with one more stage.
+    fn appended<'c>(&self, nth: usize, way: &'c StageWay, mut small: Small<'c>) -> Small<'c> {
         let stages = &self.search.stages;
         let values = stages[nth].inputs.iter().copied().chain([stages[nth].output]);
         let mut others: Vec<(Name, &Sharding)> = Vec::new();
@@ -260,6 +255,7 @@ impl State<'_> {
         small.tiles = small.tiles.saturating_add(self.tiles(way, |stay| small.kept.contains(&array(stay))));
         small.kept.extend(way.candidate.stays.iter().map(array));
         small.ways.push(way);
+        small
     }
 
     /// Gives one stage after the other larger panels, if these fit and are faster.
