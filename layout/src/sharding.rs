@@ -1,6 +1,6 @@
 //! Shardings: which rank owns which elements of an array.
 
-use crate::dim::{Blocks, Digit, DimLayout, LevelLayout, Owned};
+use crate::dim::{Digit, DimLayout, LevelLayout, Owned};
 use crate::linear::LinearAxes;
 use crate::placement::{Division, Placement};
 use crate::solve::solve;
@@ -315,15 +315,12 @@ impl Sharding {
         coordinates: &[usize],
         within: Range<usize>,
     ) -> impl Iterator<Item = (Range<usize>, usize)> + use<> {
-        let extent = self.shape[dim];
-        let blocks = Blocks::of(&self.dims[dim], coordinates);
-        let end = if self.keeps(coordinates) { within.end.min(extent) } else { 0 };
-        let mut from = within.start;
+        let owned = self.owned(dim, coordinates);
+        let Range { start: mut from, end } = within;
         std::iter::from_fn(move || {
-            let range = blocks.next(from, extent).filter(|range| range.start < end)?;
+            let range = owned.next(from).filter(|range| range.start < end)?;
             from = range.end;
-            let local = blocks.below(range.start);
-            Some((range.start..range.end.min(end), local))
+            Some((range.start..range.end.min(end), owned.below(range.start)))
         })
     }
 
@@ -331,7 +328,7 @@ impl Sharding {
     #[must_use]
     pub fn owned(&self, dim: usize, coordinates: &[usize]) -> Owned {
         let end = if self.keeps(coordinates) { self.shape[dim] } else { 0 };
-        Owned::new(Blocks::of(&self.dims[dim], coordinates), end)
+        Owned::new(&self.dims[dim], coordinates, end)
     }
 
     /// Returns the position of index `index` of dimension `dim` in the block of the rank at `coordinates`, if the rank
