@@ -200,7 +200,7 @@ impl<'m> Ranks<'m> {
     /// A note that classes are drawn, if they are.
     fn note(&self) -> Option<String> {
         let classes = self.classes.as_ref()?;
-        let of = |(axis, names): (&polyshard_layout::MeshAxis, &Vec<String>)| {
+        let of = |(axis, names): (&polyshard_layout::Axis, &Vec<String>)| {
             format!("{}: {} as {}", axis.name, axis.extent, names.join(", "))
         };
         let axes: Vec<_> = self.mesh.as_slice().iter().zip(classes).map(of).collect();

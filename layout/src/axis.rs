@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::{Add, Mul, Rem, Sub};
 
-/// One axis of a mesh, as a value to write placements with: `m.at(x)`.
+/// One axis of a mesh: its name and number of coordinates. It is also a value to write placements with: `m.at(x)`.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -14,7 +14,7 @@ use std::ops::{Add, Mul, Rem, Sub};
 /// assert_eq!((x.name.as_str(), y.extent), ("x", 3));
 /// assert_eq!(Var::new("m").at(x).to_string(), "m @ x");
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Axis {
     /// The axis' name, unique in its mesh.
     pub name: Name,

@@ -42,13 +42,13 @@ mod sums;
 mod words;
 
 pub use along::{Along, ends_of_walk};
-pub use axis::{Axis, AxisExpr};
+pub use axis::{Axis, Axis as MeshAxis, AxisExpr};
 pub use axis_part::AxisPart;
 pub use collective::Collective;
 pub use dim::{Digit, DimLayout, LevelLayout, Owned};
 pub use dtype::{DType, NotNative, UnknownDType};
 pub use linear::LinearAxes;
-pub use mesh::{Mesh, MeshAxis, MeshError, ProductError};
+pub use mesh::{Mesh, MeshError, ProductError};
 pub use name::Name;
 pub use nearest::{did_you_mean, nearest};
 pub use placement::{Division, Placement};
