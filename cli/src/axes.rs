@@ -1,7 +1,7 @@
 //! Meshes on a command line: `x=4,y=6`, or `4x6` where the axes need no names.
 
 use crate::error::{CliError, Result};
-use polyshard::layout::Mesh;
+use polyshard::layout::{Mesh, joined};
 use std::fmt;
 use std::num::IntErrorKind;
 use std::str::FromStr;
@@ -74,8 +74,7 @@ impl fmt::Display for Axes {
             Some(name) => format!("{name}={extent}"),
             None => extent.to_string(),
         };
-        let axes: Vec<_> = self.0.iter().map(axis).collect();
-        f.write_str(&axes.join(if self.are_named() { "," } else { "x" }))
+        f.write_str(&joined(self.0.iter().map(axis), if self.are_named() { "," } else { "x" }))
     }
 }
 

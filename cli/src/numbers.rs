@@ -3,6 +3,7 @@
 //! The standard library's messages, such as `invalid digit found in string`, do not.
 
 use crate::error::{CliError, Result};
+use polyshard::layout::joined;
 use std::any::type_name;
 use std::str::FromStr;
 
@@ -98,8 +99,7 @@ fn times(number: &str, unit: u128) -> Option<u128> {
 
 /// Returns the extents of an array as text: `4 x 5`, or `one element` if it has no dimensions.
 pub(crate) fn extents(shape: &[usize]) -> String {
-    let extents: Vec<_> = shape.iter().map(usize::to_string).collect();
-    if extents.is_empty() { "one element".to_owned() } else { extents.join(" x ") }
+    if shape.is_empty() { "one element".to_owned() } else { joined(shape, " x ") }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@
 use crate::DrawError;
 use crate::arc::{Obstacle, arc};
 use crate::shapes::{colour, label, rounded};
-use polyshard_layout::Mesh;
+use polyshard_layout::{Mesh, joined};
 use svg::Document;
 use svg::node::element::{Group, Path as Line, Rectangle, Style, Text, Title};
 
@@ -241,8 +241,7 @@ impl Block {
 
     /// The arcs of a group.
     fn arcs(&self, group: &[usize], talk: Talk, stroke: &str, obstacles: &[Obstacle]) -> Group {
-        let ranks = group.iter().map(usize::to_string).collect::<Vec<_>>().join(" ");
-        let mut drawn = Group::new().set("class", "group").add(Title::new(ranks));
+        let mut drawn = Group::new().set("class", "group").add(Title::new(joined(group, " ")));
         let pairs: Vec<[usize; 2]> = match (talk, group) {
             (_, [] | [_]) | (Talk::AnyPair, _) => Vec::new(),
             (Talk::InLine, _) => group.windows(2).map(|pair| [pair[0], pair[1]]).collect(),

@@ -13,7 +13,7 @@
 use crate::DrawError;
 use crate::devices::{Block, HEAD, MARGIN, Panel, STYLE, Talk, rectangle};
 use crate::shapes::{colour, label, rounded};
-use polyshard_layout::{Mesh, Name, Sharding};
+use polyshard_layout::{Mesh, Name, Sharding, joined};
 use polyshard_machine::units;
 use polyshard_program::{ArrayId, MoveId, Nest, Part, Pattern, Program, Transfer, TransferId};
 use std::collections::BTreeMap;
@@ -193,8 +193,7 @@ impl<'m> Ranks<'m> {
         let coordinates = self.drawn.coordinates(rank);
         let Some(classes) = &self.classes else { return [rank.to_string(), format!("rank {rank}")] };
         let of = |(axis, &at): (usize, &usize)| format!("{} {}", self.drawn.as_slice()[axis].name, classes[axis][at]);
-        let full: Vec<_> = coordinates.iter().enumerate().map(of).collect();
-        ["..".into(), full.join(", ")]
+        ["..".into(), joined(coordinates.iter().enumerate().map(of), ", ")]
     }
 
     /// A note that classes are drawn, if they are.
@@ -203,8 +202,8 @@ impl<'m> Ranks<'m> {
         let of = |(axis, names): (&polyshard_layout::Axis, &Vec<String>)| {
             format!("{}: {} as {}", axis.name, axis.extent, names.join(", "))
         };
-        let axes: Vec<_> = self.mesh.as_slice().iter().zip(classes).map(of).collect();
-        Some(format!("drawn in classes of the {} ranks: {}", self.mesh.size(), axes.join("; ")))
+        let axes = joined(self.mesh.as_slice().iter().zip(classes).map(of), "; ");
+        Some(format!("drawn in classes of the {} ranks: {axes}", self.mesh.size()))
     }
 
     /// The mesh for each leg of a transfer, with the groups of ranks that communicate.
@@ -281,9 +280,9 @@ impl<'m> Ranks<'m> {
             }
         }
         let hidden = (0..sharding.shape().len()).filter(|&dim| is_cut(sharding, dim) && !dims.contains(&Some(dim)));
-        let hidden: Vec<_> = hidden.map(|dim| dim.to_string()).collect();
+        let hidden = joined(hidden, ", ");
         if !hidden.is_empty() {
-            notes.push(format!("dim {} cut as well", hidden.join(", ")));
+            notes.push(format!("dim {hidden} cut as well"));
         }
         let note = notes.join("; ");
         let widths = [(&title, LETTERS[0]), (&note, LETTERS[1])];
@@ -330,9 +329,9 @@ impl<'m> Ranks<'m> {
         let place = |at: [usize; 2]| [0, 1].map(|side| at[side] as f64 / shape[side].max(1) as f64 * size[side]);
         let ([top, left], [bottom, right]) = (place(corners[0]), place(corners[1]));
         let fill = colour(owners[0], self.drawn.size());
-        let full: Vec<_> = owners.iter().map(|&rank| self.names(rank)[1].clone()).collect();
+        let full = joined(owners.iter().map(|&rank| self.names(rank)[1].clone()), "; ");
         let [from, to] = corners;
-        let what = format!("{:?}, {:?}: {}", from[0]..to[0], from[1]..to[1], full.join("; "));
+        let what = format!("{:?}, {:?}: {full}", from[0]..to[0], from[1]..to[1]);
         let tile = rectangle("tile", [left, top], [right - left, bottom - top]).set("fill", fill);
         let group = Group::new().add(tile.add(Title::new(what)));
         let text = self.numbers(owners);
@@ -354,7 +353,7 @@ impl<'m> Ranks<'m> {
             [first, .., last] => format!("{first}..={last}"),
             [] => String::new(),
         });
-        runs.collect::<Vec<_>>().join(", ")
+        joined(runs, ", ")
     }
 }
 

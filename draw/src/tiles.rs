@@ -3,6 +3,7 @@
 //! A page has two directions. They are the first two dimensions that are ever cut; of the others,
 //! text says which part a rank holds.
 
+use polyshard_layout::joined;
 use polyshard_planner::{DistType, Plan};
 use std::iter;
 use std::ops::Range;
@@ -95,7 +96,7 @@ impl<'a> Tiles<'a> {
     pub(crate) fn others(&self, held: &DistType, coordinates: &[usize]) -> String {
         let start = held.offset(coordinates);
         let part = |&dim: &usize| format!("dim {dim}: {}..{}", start[dim], start[dim] + held.dims()[dim].tile);
-        self.others.iter().map(part).collect::<Vec<_>>().join(", ")
+        joined(self.others.iter().map(part), ", ")
     }
 
     /// The number of the source's tile with these numbers along the dimensions.

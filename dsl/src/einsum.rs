@@ -16,7 +16,7 @@ mod statement;
 mod tests;
 
 use crate::text::ParseError;
-use polyshard_layout::{DType, Name, are, counted};
+use polyshard_layout::{DType, Name, are, counted, joined};
 use polyshard_program::{Access, Affine, Assign, KernelError, KernelSpec, Value};
 use std::fmt;
 
@@ -36,8 +36,7 @@ pub struct Operand<'a> {
 
 impl fmt::Display for Operand<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let extents: Vec<_> = self.shape.iter().map(usize::to_string).collect();
-        let shape = if extents.is_empty() { "no dimensions".to_owned() } else { extents.join(" x ") };
+        let shape = if self.shape.is_empty() { "no dimensions".to_owned() } else { joined(self.shape, " x ") };
         write!(f, "{} ({shape})", self.source)
     }
 }
@@ -397,8 +396,7 @@ fn written(term: &str, read: &[Vec<Index>], taken: &[char]) -> Result<Vec<Index>
                 let mut there: Vec<char> = read.iter().flatten().filter_map(Index::letter).collect();
                 there.sort_unstable();
                 there.dedup();
-                let there: Vec<String> = there.iter().map(char::to_string).collect();
-                return Err(EinsumError::OutputAlone { index: index.to_string(), there: there.join(", ") });
+                return Err(EinsumError::OutputAlone { index: index.to_string(), there: joined(there, ", ") });
             }
             Index::Letter(_) if found.contains(&index) => {
                 return Err(EinsumError::OutputTwice { index: index.to_string() });

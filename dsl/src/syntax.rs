@@ -20,6 +20,7 @@
 
 use crate::errors::error;
 use crate::value::{Access, Value};
+use polyshard_layout::joined;
 use polyshard_program::Assign;
 use proc_macro2::TokenStream;
 use syn::ext::IdentExt;
@@ -72,8 +73,8 @@ impl Tensor {
     pub(crate) fn declared(&self) -> String {
         let (element, extents) = (&self.element, &self.extents);
         let text = |tokens: TokenStream| tokens.to_string();
-        let extents: Vec<_> = extents.iter().map(|extent| text(quote::quote!(#extent))).collect();
-        format!("[{}; {}]", text(quote::quote!(#element)), extents.join(", "))
+        let extents = joined(extents.iter().map(|extent| text(quote::quote!(#extent))), ", ");
+        format!("[{}; {extents}]", text(quote::quote!(#element)))
     }
 }
 
@@ -185,7 +186,7 @@ fn range(input: ParseStream) -> Result<Range> {
     input.parse::<Token![for]>()?;
     let var = input.parse()?;
     if input.peek(Token![,]) {
-        return Err(joined(input, "a range is of one index"));
+        return Err(comma(input, "a range is of one index"));
     }
     input.parse::<Token![in]>()?;
     let bounds = input.call(Expr::parse_without_eager_brace)?;
@@ -196,13 +197,13 @@ fn range(input: ParseStream) -> Result<Range> {
         ));
     }
     if input.peek(Token![,]) {
-        return Err(joined(input, "ranges are not joined by commas"));
+        return Err(comma(input, "ranges are not joined by commas"));
     }
     Ok(Range { var, bounds })
 }
 
 /// The error on a comma in or between ranges.
-fn joined(input: ParseStream, message: &str) -> syn::Error {
+fn comma(input: ParseStream, message: &str) -> syn::Error {
     syn::Error::new(input.span(), format!("{message}\nhelp: write one after the other: `for i in 0..m for j in 0..n`"))
 }
 

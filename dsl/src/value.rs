@@ -17,6 +17,7 @@
 //! This tree keeps identifiers and literals with their spans. `check/value.rs` turns it into the `Value` of `program`, which has neither.
 
 use crate::errors::error;
+use polyshard_layout::joined;
 use polyshard_program::Comparison;
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
@@ -123,8 +124,7 @@ impl Parse for Access {
             bracket.surround(&mut written, |inner| indices.to_tokens(inner));
             access.indices.extend(indices);
         }
-        let indices: Vec<_> = access.indices.iter().map(shown).collect();
-        let help = format!("write `{}[{}]`", access.tensor, indices.join(", "));
+        let help = format!("write `{}`", access.shown());
         Err(error(written, format!("the indices of `{}` stand in one pair of brackets", access.tensor), help))
     }
 }
@@ -150,9 +150,12 @@ impl Parse for Value {
     }
 }
 
-/// An index in a message, without the spaces that tokens are printed with.
-fn shown(index: &Expr) -> String {
-    index.to_token_stream().to_string().replace(" * ", "*")
+impl Access {
+    /// The access in a message, without the spaces that tokens are printed with.
+    fn shown(&self) -> String {
+        let index = |index: &Expr| index.to_token_stream().to_string().replace(" * ", "*");
+        format!("{}[{}]", self.tensor, joined(self.indices.iter().map(index), ", "))
+    }
 }
 
 /// The replacement for an operator of other languages.
@@ -288,8 +291,7 @@ fn outside(access: &Access, input: ParseStream) -> Result<Value> {
     let wrong = |at: Option<TokenTree>| {
         let at = at.map_or(start.to_token_stream(), TokenStream::from);
         let message = format!("the value outside of `{}` is a number or a scalar", access.tensor);
-        let indices: Vec<_> = access.indices.iter().map(shown).collect();
-        error(at, message, format!("write `{}[{}] else 0`", access.tensor, indices.join(", ")))
+        error(at, message, format!("write `{} else 0`", access.shown()))
     };
     let negated = input.parse::<Option<Token![-]>>()?.is_some();
     let at = input.cursor().token_tree().map(|(at, _)| at);

@@ -1,6 +1,6 @@
 //! Mesh axes and the expressions over them that place a tensor's dimension.
 
-use crate::Name;
+use crate::{Name, joined};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::{Add, Mul, Rem, Sub};
@@ -169,10 +169,7 @@ impl fmt::Display for AxisExpr {
         match self {
             Self::Const(value) => write!(f, "{value}"),
             Self::Axis(name) => write!(f, "{name}"),
-            Self::List(names) => {
-                let names: Vec<_> = names.iter().map(|name| name.as_str()).collect();
-                write!(f, "[{}]", names.join(", "))
-            }
+            Self::List(names) => write!(f, "[{}]", joined(names, ", ")),
             Self::Add(left, right) | Self::Sub(left, right) => {
                 let sign = if matches!(self, Self::Add(..)) { '+' } else { '-' };
                 match **right {

@@ -17,7 +17,7 @@
 //! | `mesh`, `axis`, `axis_part`, `linear`, `refinement` | meshes, axes, digits of them and expressions over them |
 //! | `sharding`, `placement`, `dim`, `along`, `solve`, `congruence`, `source`, `reach` | shardings: as written, per dimension, and who owns what |
 //! | `collective`, `stages`, `sums` | what groups of ranks do, and in which order |
-//! | `dtype`, `name`, `nearest`, `message`, `words` | element types, names, errors and numbers in sentences |
+//! | `dtype`, `name`, `nearest`, `message`, `words` | element types, names, errors, and numbers and lists in sentences |
 
 mod along;
 mod axis;
@@ -57,4 +57,4 @@ pub use sharding::{Sharding, ShardingError, SumsError};
 pub use source::AxisSource;
 pub use stages::{Stages, StagesError};
 pub use sums::SumKind;
-pub use words::{are, counted};
+pub use words::{are, counted, joined};

@@ -1,6 +1,6 @@
 //! Placements in normal form: sums of coordinates, optionally modulo a number.
 
-use crate::{AxisExpr, Mesh, ShardingError};
+use crate::{AxisExpr, Mesh, ShardingError, joined};
 use serde::Serialize;
 use std::fmt;
 
@@ -196,8 +196,7 @@ impl LinearAxes {
                 let Self(linear, mesh) = self;
                 let name = |axis: usize| mesh.as_slice()[axis].name;
                 if let Some((_, terms)) = linear.radix(mesh).filter(|(_, terms)| terms.len() > 1) {
-                    let names: Vec<_> = terms.iter().rev().map(|&(axis, _)| name(axis).as_str()).collect();
-                    return write!(f, "[{}]", names.join(", "));
+                    return write!(f, "[{}]", joined(terms.iter().rev().map(|&(axis, _)| name(axis)), ", "));
                 }
                 let mut text = String::new();
                 for &(axis, factor) in &linear.terms {

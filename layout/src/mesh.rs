@@ -1,6 +1,6 @@
 //! Meshes: named axes over which ranks are laid out.
 
-use crate::{Axis, AxisPart, Name, Neighbours, Reach, Stencil};
+use crate::{Axis, AxisPart, Name, Neighbours, Reach, Stencil, joined};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -113,8 +113,7 @@ impl Mesh {
             }
         }
         if !countable(&axes) {
-            let extents: Vec<_> = axes.iter().map(|axis| axis.extent.to_string()).collect();
-            return Err(MeshError::TooLarge { product: extents.join(" * ") });
+            return Err(MeshError::TooLarge { product: joined(axes.iter().map(|axis| axis.extent), " * ") });
         }
         Ok(Self { axes })
     }
@@ -477,11 +476,8 @@ impl FromStr for Mesh {
 
 impl fmt::Display for Mesh {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, axis) in self.axes.iter().enumerate() {
-            let comma = if i == 0 { "" } else { ", " };
-            write!(f, "{comma}{}: {}", axis.name, axis.extent)?;
-        }
-        Ok(())
+        let axis = |axis: &Axis| format!("{}: {}", axis.name, axis.extent);
+        f.write_str(&joined(self.axes.iter().map(axis), ", "))
     }
 }
 

@@ -45,6 +45,7 @@ pub use products::Products;
 pub use profile::{Profile, fit_profiles, leave_one_out};
 pub use time::{Seconds, seconds, seconds_of_messages};
 
+use polyshard_layout::joined;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -505,9 +506,9 @@ impl Machine {
     /// ```
     #[must_use]
     pub fn shape(&self) -> String {
-        let levels: Vec<_> = self.levels.iter().map(|level| units::counted(level.count, &level.name)).collect();
+        let levels = self.levels.iter().map(|level| units::counted(level.count, &level.name));
         // For a torus, `4 x x 4 y` would be hard to read.
-        levels.join(if self.levels.iter().any(|level| level.name.len() == 1) { ", " } else { " x " })
+        joined(levels, if self.levels.iter().any(|level| level.name.len() == 1) { ", " } else { " x " })
     }
 }
 

@@ -4,7 +4,7 @@
 
 use crate::axes::{Axes, is_name};
 use crate::error::{CliError, Result};
-use polyshard::layout::Mesh;
+use polyshard::layout::{Mesh, joined};
 use polyshard::planner::placement::ParallelismMatrix;
 use std::num::{IntErrorKind, ParseIntError};
 
@@ -27,9 +27,9 @@ pub fn named_mesh(text: &str, names: [&str; 3]) -> Result<Mesh> {
     let axes: Axes = text.parse()?;
     let count = axes.extents().len();
     if !axes.are_named() && count > names.len() {
-        let like: Vec<_> = axes.extents().iter().enumerate().map(|(nth, extent)| format!("a{nth}={extent}")).collect();
+        let like = axes.extents().into_iter().enumerate().map(|(nth, extent)| format!("a{nth}={extent}"));
         let what = format!("the mesh `{text}` has {count} axes without names");
-        return Err(CliError::refused(what, format!("name them, as in {}", like.join(","))));
+        return Err(CliError::refused(what, format!("name them, as in {}", joined(like, ","))));
     }
     checked(axes.mesh(|nth| names[nth].to_owned()))
 }
@@ -71,7 +71,7 @@ pub fn numbers(what: &'static str, text: &str, like: &str) -> Result<Vec<usize>>
 /// # Errors
 /// If it is neither, or not a matrix.
 pub fn matrix(text: &str) -> Result<ParallelismMatrix> {
-    let commas = || text.split_whitespace().collect::<Vec<_>>().join(",");
+    let commas = || joined(text.split_whitespace(), ",");
     let rows = serde_json::from_str::<Vec<Vec<usize>>>(text).or_else(|_| serde_json::from_str(&commas()));
     let named = format!("the matrix `{text}`");
     let rows = rows.map_err(|_| CliError::unreadable(&*named, "a row for each axis, such as [[1,4],[4,4]]"))?;

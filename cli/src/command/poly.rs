@@ -3,7 +3,7 @@
 use crate::command::compute::{Found, Target};
 use crate::command::files::{ArrayFile, array_file};
 use crate::error::{CliError, Result};
-use polyshard::layout::{DType, Name};
+use polyshard::layout::{DType, Name, joined};
 use polyshard::machine::Machine;
 use polyshard::planner::SequenceError;
 use polyshard::planner::cost::Cost;
@@ -152,10 +152,9 @@ impl Source {
         let open = file.open();
         for (nth, (name, value, written)) in self.values.iter().enumerate() {
             let Some((_, is_whole)) = open.iter().find(|(other, _)| other == name) else {
-                let names: Vec<_> = open.iter().map(|(name, _)| format!("`{name}`")).collect();
-                let known = match names.is_empty() {
+                let known = match open.is_empty() {
                     true => "all numbers in the file are written out".to_owned(),
-                    false => format!("the names for numbers are {}", names.join(", ")),
+                    false => format!("the names for numbers are {}", quoted(open.iter().map(|(name, _)| name))),
                 };
                 let what = format!("name `{name}` in `{}` for `--let` to set", self.file.display());
                 return Err(CliError::unknown(what, known));
@@ -173,8 +172,8 @@ impl Source {
 }
 
 /// Names, quoted for a message.
-fn quoted(names: &[Name]) -> String {
-    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+fn quoted<'a>(names: impl IntoIterator<Item = &'a Name>) -> String {
+    joined(names.into_iter().map(|name| format!("`{name}`")), ", ")
 }
 
 fn mistaken(path: &Path, text: &str, mistakes: Vec<Mistake>) -> CliError {

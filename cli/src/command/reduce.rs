@@ -13,6 +13,7 @@ use crate::error::{CliError, Result};
 use crate::numbers::whole;
 use answer::Answer;
 use polyshard::draw;
+use polyshard::layout::joined;
 use polyshard::machine::Machine;
 use polyshard::machine::units::{counted, scaled, seconds, table};
 use polyshard::planner::placement::{ParallelismMatrix, count, matrices};
@@ -164,13 +165,9 @@ impl Reduction {
     }
 
     fn title(&self, arguments: &Arguments) -> String {
-        let axes: Vec<_> = self.axes.iter().map(usize::to_string).collect();
         let (matrix, machine, bytes) = (&self.matrix, &self.machine, scaled(self.bytes, "B"));
-        format!(
-            "{bytes} per rank summed over axis {} of {matrix} on {machine}, by {}",
-            axes.join(","),
-            arguments.hardware.algorithm()
-        )
+        let (axes, algorithm) = (joined(&self.axes, ","), arguments.hardware.algorithm());
+        format!("{bytes} per rank summed over axis {axes} of {matrix} on {machine}, by {algorithm}")
     }
 
     fn text(&self, arguments: &Arguments, listed: usize, shown: usize) -> String {
@@ -214,16 +211,12 @@ fn fitting(hierarchy: &[usize], axes: &[usize]) -> String {
         Err(why) => Err(why),
     };
     match found {
-        Ok(found) => {
-            let found: Vec<_> = found.iter().map(ToString::to_string).collect();
-            format!("{} would fit", found.join(" or "))
-        }
+        Ok(found) => format!("{} would fit", joined(found, " or ")),
         Err(why) => why.to_string(),
     }
 }
 
 /// The first ranks of a group.
 fn ranks(group: &[usize]) -> String {
-    let some: Vec<_> = group.iter().take(8).map(usize::to_string).collect();
-    format!("{{{}{}}}", some.join(" "), if group.len() > 8 { " .." } else { "" })
+    format!("{{{}{}}}", joined(group.iter().take(8), " "), if group.len() > 8 { " .." } else { "" })
 }

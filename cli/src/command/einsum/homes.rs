@@ -3,7 +3,7 @@
 //! Mistakes are shown in the option's text, including those that the search would find later.
 
 use crate::error::{CliError, Result};
-use polyshard::layout::{AxisExpr, Division, Mesh, Name, Placement};
+use polyshard::layout::{AxisExpr, Division, Mesh, Name, Placement, joined};
 use polyshard::program::{Access, Kernel};
 use polyshard::schedule::{Clause, Step};
 use polyshard::text::Mistake;
@@ -59,8 +59,7 @@ pub(super) fn check(text: &str, kernel: &Kernel, mesh: &Mesh, writes: bool) -> R
         Err(CliError::Mistakes { path: "--shard".into(), text: text.to_owned(), mistakes })
     };
     if kernel.tensors().all(|other| other.name != tensor) {
-        let tensors: Vec<_> = kernel.tensors().map(|tensor| tensor.name.to_string()).collect();
-        let help = format!("the tensors are {}", tensors.join(", "));
+        let help = format!("the tensors are {}", joined(kernel.tensors().map(|tensor| tensor.name), ", "));
         return wrong((0, tensor), format!("no tensor `{tensor}`"), help);
     }
     let mut before: Vec<(Name, &Clause)> = Vec::new();
@@ -79,10 +78,9 @@ pub(super) fn check(text: &str, kernel: &Kernel, mesh: &Mesh, writes: bool) -> R
                 let accesses = kernel.accesses_of(tensor);
                 let is_there = |access: &&Access| access.index.iter().any(|of| of.as_variable() == Some(index));
                 if !accesses.iter().any(is_there) {
-                    let accesses: Vec<_> = accesses.iter().map(|access| format!("`{access}`")).collect();
+                    let accesses = joined(accesses.iter().map(|access| format!("`{access}`")), " and ");
                     let message = format!("no dimension of `{tensor}` is indexed by `{index}` alone");
-                    let help =
-                        format!("it is {}; a dimension can be named by number, `dim(0) @ x`", accesses.join(" and "));
+                    let help = format!("it is {accesses}; a dimension can be named by number, `dim(0) @ x`");
                     return wrong((next, index), message, help);
                 }
                 next += 1;
@@ -100,8 +98,8 @@ pub(super) fn check(text: &str, kernel: &Kernel, mesh: &Mesh, writes: bool) -> R
                 );
             }
             if mesh.position(axis).is_none() {
-                let there: Vec<_> = mesh.as_slice().iter().map(|axis| axis.name.to_string()).collect();
-                return wrong(named, format!("no axis `{axis}`"), format!("the axes are {}", there.join(", ")));
+                let there = joined(mesh.as_slice().iter().map(|axis| axis.name), ", ");
+                return wrong(named, format!("no axis `{axis}`"), format!("the axes are {there}"));
             }
             // The search checks expressions of several axes.
             if !is_plain {

@@ -1,6 +1,7 @@
 //! Machines and measurements as tables.
 
 use polyshard::lab::{Measured, Row};
+use polyshard::layout::joined;
 use polyshard::machine::units::{binary, counted, scaled, seconds, table};
 use polyshard::machine::{Device, Interconnect, Level, Machine, Products};
 use std::collections::BTreeSet;
@@ -36,7 +37,7 @@ pub fn machine(machine: &Machine) -> String {
     let device = machine.device();
     let (capacity, rate) = (scaled(device.memory_capacity as f64, "B"), scaled(device.memory_bandwidth, "B/s"));
     let flops = device.flops.iter().map(|(kind, rate)| format!("{kind} {}", operations(kind, *rate)));
-    let flops = flops.collect::<Vec<_>>().join(", ");
+    let flops = joined(flops, ", ");
     let mut text = format!(
         "{machine}, {}\n\n{}\ndevice: {capacity} of memory at {rate}",
         counted(machine.devices(), "device"),
@@ -69,7 +70,7 @@ pub fn machine(machine: &Machine) -> String {
     text += &if flops.is_empty() { "\n".into() } else { format!("; {flops}\n") };
     if !device.nests.is_empty() {
         let nests = device.nests.iter().map(|(kind, rate)| format!("{kind} {}", operations(kind, *rate)));
-        text += &format!("element by element: {}\n", nests.collect::<Vec<_>>().join(", "));
+        text += &format!("element by element: {}\n", joined(nests, ", "));
     }
     if !device.products.is_empty() {
         text += &format!("\n{}\n", thin_products(device));
@@ -150,9 +151,7 @@ fn connection(level: &Level) -> String {
         Interconnect::Switch => "switch".into(),
         Interconnect::Ring => "ring".into(),
         Interconnect::Line => "line".into(),
-        Interconnect::Torus(extents) => {
-            format!("torus {}", extents.iter().map(usize::to_string).collect::<Vec<_>>().join("x"))
-        }
+        Interconnect::Torus(extents) => format!("torus {}", joined(extents, "x")),
     };
     if let Some(ports) = level.shared_ports {
         text += &format!(", {} shared", counted(ports, "port"));
