@@ -16,7 +16,7 @@
 //!
 //! This tree keeps identifiers and literals with their spans. `check/value.rs` turns it into the `Value` of `program`, which has neither.
 
-use crate::errors::error;
+use crate::errors::{error, error_at};
 use polyshard_layout::joined;
 use polyshard_program::Comparison;
 use proc_macro2::{TokenStream, TokenTree};
@@ -192,7 +192,7 @@ pub(crate) fn unexpected(input: ParseStream) -> syn::Error {
             error(&token, "a comparison is not a number", "choose by it: `if a < b { x } else { y }`")
         }
         Some((token, _)) => error(&token, format!("unexpected `{token}`"), help),
-        None => syn::Error::new(input.span(), format!("expected a value\nhelp: {help}")),
+        None => error_at(input.span(), "expected a value", help),
     }
 }
 
@@ -366,7 +366,7 @@ fn comparison(input: ParseStream) -> Result<Comparison> {
                 "a choice compares two values by `<`, `<=`, `>`, `>=`, `==` or `!=`: `if a < b { x } else { y }`";
             Err(match input.cursor().token_tree() {
                 Some((token, _)) => error(token, "expected a comparison", help),
-                None => syn::Error::new(input.span(), format!("expected a comparison\nhelp: {help}")),
+                None => error_at(input.span(), "expected a comparison", help),
             })
         }
     }

@@ -9,7 +9,7 @@ use super::arguments::{
     size, small,
 };
 use super::placement::clause;
-use crate::errors::listed;
+use crate::errors::{error_at, listed};
 use crate::form::Form;
 use crate::step::{Share, Step};
 use polyshard_layout::{Mesh, did_you_mean};
@@ -60,7 +60,7 @@ pub(crate) fn parse(method: &Ident, input: ParseStream, form: Form) -> syn::Resu
     });
     written.map_err(|misread| match misread {
         Misread::Said(error) => error,
-        Misread::Syntax(error) => syn::Error::new(error.span(), format!("{error}\nhelp: write `.{example}`")),
+        Misread::Syntax(error) => error_at(error.span(), &error, format!("write `.{example}`")),
     })
 }
 

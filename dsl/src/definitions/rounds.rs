@@ -6,7 +6,7 @@
 
 use super::values::{Values, written};
 use crate::check::index::identifiers;
-use crate::errors::{Errors, error};
+use crate::errors::{Errors, error, error_at};
 use crate::name::name;
 use crate::text::limited;
 use polyshard_layout::Name;
@@ -115,7 +115,7 @@ impl Repeated {
             let help =
                 "write how many rounds, what is carried and what ends them: `repeat(100, A = B, until s < 1e-9)`";
             let at = if why.span().byte_range().is_empty() { header.span_close() } else { why.span() };
-            syn::Error::new(at, format!("{why}\nhelp: {help}"))
+            error_at(at, why, help)
         })?;
         let Header { times, carried, until } = read;
         Ok(Self { at, times, carried, until, kernels: first..first })
@@ -191,7 +191,7 @@ pub(super) fn check(outputs: &[&Ident], rounds: &[Repeated]) -> Result<()> {
             let written = outputs[around.kernels.clone()].last().map_or_else(|| "B".to_owned(), ToString::to_string);
             let what = "rounds carry nothing, so each repeats the first";
             let help = format!("carry `{written}` to the next round: `A = {written}`");
-            errors.add(syn::Error::new(around.at, format!("{what}\nhelp: {help}")));
+            errors.add(error_at(around.at, what, help));
         }
         // The values written in a round: by kernels, or carried by inner rounds.
         let mut written = outputs[around.kernels.clone()].to_vec();
