@@ -74,35 +74,35 @@ pub(crate) enum BinaryOp {
 }
 
 impl Value {
+    /// Returns the values that this one consists of, left to right.
+    pub(crate) fn parts(&self) -> Vec<&Self> {
+        match self {
+            Self::Access(access) => access.outside.as_deref().into_iter().collect(),
+            Self::Literal(_) | Self::Name(_) => Vec::new(),
+            Self::Neg(value) => vec![value],
+            Self::Binary(a, _, b) => vec![a, b],
+            Self::Call(_, arguments) => arguments.iter().collect(),
+            Self::If(choice) => {
+                let Choice { left, right, then, otherwise, .. } = &**choice;
+                vec![left, right, then, otherwise]
+            }
+        }
+    }
+
     /// Returns the accesses, left to right.
     pub(crate) fn accesses(&self) -> Vec<&Access> {
         match self {
             Self::Access(access) => vec![access],
-            Self::Literal(_) | Self::Name(_) => Vec::new(),
-            Self::Neg(value) => value.accesses(),
-            Self::Binary(a, _, b) => a.accesses().into_iter().chain(b.accesses()).collect(),
-            Self::Call(_, arguments) => arguments.iter().flat_map(Self::accesses).collect(),
-            Self::If(choice) => {
-                let Choice { left, right, then, otherwise, .. } = &**choice;
-                [left, right, then, otherwise].into_iter().flat_map(Self::accesses).collect()
-            }
+            _ => self.parts().into_iter().flat_map(Self::accesses).collect(),
         }
     }
-}
 
-impl Value {
-    /// Returns the names that stand alone: scalars and indices.
+    /// Returns the names that stand alone, apart from those after the `else` of an access: scalars and indices.
     pub(crate) fn names(&self) -> Vec<&Ident> {
         match self {
             Self::Name(name) => vec![name],
-            Self::Access(_) | Self::Literal(_) => Vec::new(),
-            Self::Neg(value) => value.names(),
-            Self::Binary(a, _, b) => a.names().into_iter().chain(b.names()).collect(),
-            Self::Call(_, arguments) => arguments.iter().flat_map(Self::names).collect(),
-            Self::If(choice) => {
-                let Choice { left, right, then, otherwise, .. } = &**choice;
-                [left, right, then, otherwise].into_iter().flat_map(Self::names).collect()
-            }
+            Self::Access(_) => Vec::new(),
+            _ => self.parts().into_iter().flat_map(Self::names).collect(),
         }
     }
 }
