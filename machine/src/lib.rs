@@ -185,14 +185,18 @@ pub struct Device {
 /// assert_eq!(machine.coordinates(35), [2, 3]); // the 4th GPU of the 3rd node
 /// # Ok::<(), polyshard::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Machine {
     name: String,
-    levels: Vec<Level>,
-    device: Device,
-    profiles: Vec<Profile>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     shared_memory: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     disturbed: Option<String>,
+    device: Device,
+    #[serde(rename = "level")]
+    levels: Vec<Level>,
+    #[serde(rename = "profile", skip_serializing_if = "Vec::is_empty")]
+    profiles: Vec<Profile>,
 }
 
 impl Machine {
