@@ -34,7 +34,7 @@ mod time;
 pub mod units;
 
 pub use algorithm::Algorithm;
-pub use calibrate::{Calibration, Measurement, calibrate, cross_validate};
+pub use calibrate::{Calibration, Measurement, calibrate, cross_validate, median};
 pub use error::MachineError;
 pub use grouped::GroupedCollective;
 pub use link::{Link, fit_link};
