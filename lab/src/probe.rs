@@ -10,7 +10,7 @@ use super::progress::Steps;
 use super::topology::Topology;
 use polyshard_layout::{AxisExpr, Mesh, Placement, Sharding};
 use polyshard_machine::units::binary;
-use polyshard_machine::{Device, Interconnect, Level, Machine, MachineError, Products, fit_link};
+use polyshard_machine::{Device, Interconnect, Level, Link, Machine, MachineError, Products, fit_link};
 use polyshard_runtime::comm::exchange_words;
 use polyshard_runtime::leaf::{Role, contract, nest, pointwise};
 use polyshard_runtime::{
@@ -92,17 +92,15 @@ pub(super) fn machine(name: &str, topology: &Topology, links: &[LinkTimes], devi
     let mut levels = Vec::with_capacity(links.len());
     for ((level, count), link) in topology.levels().into_iter().zip(links) {
         let fit = fit_link(&link.of_port()).map_err(refused)?;
-        levels.push(Level {
-            name: level.into(),
-            count,
-            interconnect: Interconnect::Switch,
-            bandwidth: fit.bandwidth,
-            latency: fit.latency,
-            shared_ports: (level == "node").then_some(1),
-            bypass: None,
-        });
+        levels.push(switch(level, count, fit));
     }
     of_ranks(Machine::new(name, levels, device), topology)
+}
+
+/// Returns a level whose members are on a switch; the ranks of a node share a port.
+pub(super) fn switch(name: &str, count: usize, Link { bandwidth, latency }: Link) -> Level {
+    let shared_ports = (name == "node").then_some(1);
+    Level { shared_ports, ..Level::new(name, count, Interconnect::Switch, bandwidth, latency) }
 }
 
 /// Returns the machine, with shared memory among the ranks of a node.
