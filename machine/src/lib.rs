@@ -265,10 +265,8 @@ impl Machine {
     /// # Errors
     /// If there is no such level; the error lists the levels.
     pub fn level(&self, name: &str) -> Result<usize, MachineError> {
-        self.levels.iter().position(|level| level.name == name).ok_or_else(|| MachineError::UnknownLevel {
-            name: name.into(),
-            levels: self.levels.iter().map(|level| level.name.clone()).collect(),
-        })
+        let position = self.levels.iter().position(|level| level.name == name);
+        position.ok_or_else(|| MachineError::UnknownLevel { name: name.into(), levels: self.names() })
     }
 
     /// Returns the machine with these counts, outermost first.
@@ -462,10 +460,11 @@ impl Level {
 
 impl Device {
     fn check(&self) -> Result<(), MachineError> {
+        let wrong = |what: String, value: String, instead| Err(MachineError::Device { what, value, instead });
         let flops = self.flops.iter().map(|(name, value)| (format!("flops of `{name}`"), *value));
         let nests = self.nests.iter().map(|(name, value)| (format!("nests of `{name}`"), *value));
-        let memory = [("memory_bandwidth".to_string(), self.memory_bandwidth)];
         let stated = [
+            ("memory_bandwidth", Some(self.memory_bandwidth)),
             ("memory_alone", self.memory_alone),
             ("memory_of_others", self.memory_of_others),
             ("write_bandwidth", self.write_bandwidth),
@@ -473,9 +472,9 @@ impl Device {
             ("transposing_bandwidth", self.transposing_bandwidth),
         ];
         let stated = stated.into_iter().filter_map(|(what, value)| Some((what.to_string(), value?)));
-        for (what, value) in memory.into_iter().chain(stated).chain(flops).chain(nests) {
+        for (what, value) in stated.chain(flops).chain(nests) {
             if !positive(value) {
-                return Err(MachineError::Device { what, value: value.to_string(), instead: "give more than 0" });
+                return wrong(what, value.to_string(), "give more than 0");
             }
         }
         let latencies = [
@@ -485,15 +484,14 @@ impl Device {
         ];
         for (what, value) in latencies {
             if !(value >= 0.0 && value.is_finite()) {
-                let (what, value) = (what.into(), format!("{value} s"));
-                return Err(MachineError::Device { what, value, instead: "give 0 or more" });
+                return wrong(what.into(), format!("{value} s"), "give 0 or more");
             }
         }
         self.products.iter().try_for_each(|(dtype, products)| products.check(dtype))?;
         // TOML's integers are signed; a machine that cannot be written cannot be read either.
         if self.memory_capacity == 0 || i64::try_from(self.memory_capacity).is_err() {
-            let (what, value) = ("memory_capacity".into(), self.memory_capacity.to_string());
-            return Err(MachineError::Device { what, value, instead: "give 1 byte or more, and less than 2^63" });
+            let instead = "give 1 byte or more, and less than 2^63";
+            return wrong("memory_capacity".into(), self.memory_capacity.to_string(), instead);
         }
         Ok(())
     }
