@@ -11,14 +11,13 @@
 //! inner ones, and the last. Tests: `draw/tests/it/programs.rs`.
 
 use crate::DrawError;
-use crate::devices::{Block, HEAD, MARGIN, Panel, STYLE, Talk, rectangle};
-use crate::shapes::{colour, label, rounded};
+use crate::devices::{Block, HEAD, MARGIN, Panel, STYLE, Talk};
+use crate::shapes::{self, colour, drawn_dims, label, panel, rectangle, rounded};
 use polyshard_layout::{Mesh, Name, Sharding, joined};
 use polyshard_machine::units;
 use polyshard_program::{ArrayId, MoveId, Nest, Part, Pattern, Program, Transfer, TransferId};
 use std::collections::BTreeMap;
-use svg::Document;
-use svg::node::element::{Description, Group, Rectangle, Style, Text, Title};
+use svg::node::element::{Description, Group, Rectangle, Style, Title};
 
 /// Maximum number of ranks that are drawn one by one.
 const MAX_RANKS: usize = 64;
@@ -262,7 +261,7 @@ impl<'m> Ranks<'m> {
             None => Some(sharding.clone()),
             Some(_) => Sharding::new(&self.drawn, sharding.shape(), &sharding.placements()).ok(),
         };
-        let dims = drawn_dims(sharding);
+        let dims = drawn_dims(sharding.shape().len(), |dim| is_cut(sharding, dim));
         let shape = dims.map(|dim| dim.map_or(1, |dim| sharding.shape()[dim]));
         let longest = shape[0].max(shape[1]).max(1) as f64;
         let longest = if sharding.shape().is_empty() { f64::INFINITY } else { longest };
@@ -287,12 +286,7 @@ impl<'m> Ranks<'m> {
         let note = notes.join("; ");
         let widths = [(&title, LETTERS[0]), (&note, LETTERS[1])];
         let wide = widths.map(|(text, letter)| text.chars().count() as f64 * letter).into_iter().fold(width, f64::max);
-        let group = Group::new()
-            .set("class", "panel")
-            .add(Text::new(title).set("class", "title").set("y", 12))
-            .add(Text::new(note).set("class", "note").set("y", 28))
-            .add(picture);
-        Drawn { group, size: [wide, height + HEAD] }
+        Drawn { group: panel(&title, &note).add(picture), size: [wide, height + HEAD] }
     }
 
     /// The tiles that ranks own, by upper left and lower right corner, and the extents of the array that are drawn.
@@ -361,18 +355,6 @@ fn is_cut(sharding: &Sharding, dim: usize) -> bool {
     !sharding.dims()[dim].is_whole()
 }
 
-/// The dimensions that are drawn downwards and across: the first two, those that are cut before others.
-fn drawn_dims(sharding: &Sharding) -> [Option<usize>; 2] {
-    let (cut, whole): (Vec<_>, Vec<_>) = (0..sharding.shape().len()).partition(|&dim| is_cut(sharding, dim));
-    let mut drawn: Vec<_> = cut.into_iter().chain(whole).take(2).collect();
-    drawn.sort_unstable();
-    match drawn[..] {
-        [down, across] => [Some(down), Some(across)],
-        [across] => [None, Some(across)],
-        _ => [None, None],
-    }
-}
-
 /// Rows of panels under their titles, and lines underneath.
 fn page(program: &Program, rows: Vec<(String, Vec<Drawn>)>, lines: &[String]) -> String {
     let mut all = Group::new();
@@ -406,12 +388,8 @@ fn page(program: &Program, rows: Vec<(String, Vec<Drawn>)>, lines: &[String]) ->
         y += 1.5 * LINE;
         all = write(all, line, y);
     }
-    let size = [width.max(widest) + 2.0 * MARGIN, y + MARGIN].map(rounded);
     let text = format!("{program}\n{}", lines.join("\n"));
-    Document::new()
-        .set("width", size[0])
-        .set("height", size[1])
-        .set("viewBox", (0, 0, size[0], size[1]))
+    shapes::page([width.max(widest) + 2.0 * MARGIN, y + MARGIN])
         .set("role", "img")
         .add(Title::new(heading))
         .add(Description::new().add(svg::node::Text::new(text)))
