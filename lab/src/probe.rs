@@ -8,7 +8,7 @@ use super::clock::{Clock, Timed};
 use super::noise::plausible;
 use super::progress::Steps;
 use super::topology::Topology;
-use polyshard_layout::{AxisExpr, Mesh, Placement, Sharding};
+use polyshard_layout::{AxisExpr, Mesh, Placement, Sharding, with_type};
 use polyshard_machine::units::binary;
 use polyshard_machine::{Device, Interconnect, Level, Link, Machine, MachineError, Products, fit_link};
 use polyshard_runtime::comm::exchange_words;
@@ -18,22 +18,6 @@ use polyshard_runtime::{
     World,
 };
 use std::hint::black_box;
-
-/// Runs an expression with a name for the type of a [`DType`] that programs compute in.
-macro_rules! native {
-    ($dtype:expr, $name:ident => $run:expr) => {
-        native!(@match $dtype, $name, $run, F32 f32 F64 f64 I32 i32 I64 i64)
-    };
-    (@match $dtype:expr, $name:ident, $run:expr, $($kind:ident $type:ident)*) => {
-        match $dtype {
-            $(DType::$kind => {
-                type $name = $type;
-                $run
-            })*
-            dtype => unreachable!("programs do not compute in {dtype}; this is a bug in polyshard"),
-        }
-    };
-}
 
 /// How often implausible rates of products are timed again.
 const REPEATS: usize = 4;
@@ -222,7 +206,7 @@ pub(super) fn device(
         }
         for (dtype, timed) in &mut found.nests {
             steps.next(format_args!("nest of loops in {dtype}"));
-            *timed = timed.min(native!(*dtype, T => nest_in::<T>(clock))?);
+            *timed = timed.min(with_type!(*dtype, T => nest_in::<T>(clock))?);
         }
         steps.next(format_args!("nest that overwrites {}", binary(bytes as f64)));
         found.written = found.written.min(overwriting(clock, bytes)?);
@@ -440,7 +424,7 @@ fn rows_of(dtype: DType, rows: usize) -> usize {
 }
 
 fn product_of(dtype: DType, clock: &Clock<'_>, [rows, columns, terms]: [usize; 3]) -> Result<Timed> {
-    native!(dtype, T => product::<T>(clock, [1, rows, columns, terms], false))
+    with_type!(dtype, T => product::<T>(clock, [1, rows, columns, terms], false))
 }
 
 /// A product by the leaf that programs use: blocks of rows, one after the other, with all columns. If `is_turned`, each block of the first
