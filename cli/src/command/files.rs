@@ -78,10 +78,7 @@ pub(crate) fn save(path: &Path, text: &str) -> Result<()> {
     Ok(Output::new(path)?.write(text.as_bytes())?)
 }
 
-/// Returns a picture for `--draw`.
-///
-/// # Errors
-/// If it is too large.
-pub(crate) fn drawn(picture: Result<String, DrawError>) -> Result<String> {
-    picture.map_err(CliError::Draw)
+/// Writes a picture to the file of `--draw`, if it is given.
+pub(crate) fn draw(path: Option<&Path>, picture: impl FnOnce() -> Result<String, DrawError>) -> Result<()> {
+    path.map_or(Ok(()), |path| save(path, &picture().map_err(CliError::Draw)?))
 }

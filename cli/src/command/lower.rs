@@ -75,9 +75,7 @@ pub(crate) fn lower(arguments: &Arguments) -> Result<String> {
     };
     let Lowered { program, schedules, rounds, chosen, .. } = &lowered;
     chosen.iter().for_each(|(.., gap)| remark_gap(*gap));
-    if let Some(path) = &arguments.draw {
-        files::save(path, &files::drawn(program.draw())?)?;
-    }
+    files::draw(arguments.draw.as_deref(), || program.draw())?;
     Ok(match arguments.print {
         Print::Program => program.to_string(),
         Print::Explain => program.explain(),

@@ -5,7 +5,7 @@
 mod traffic;
 
 use crate::axes::Axes;
-use crate::command::files::{self, drawn};
+use crate::command::files;
 use crate::command::hardware::Hardware;
 use crate::command::mesh::numbers;
 use crate::command::print::{json, listed};
@@ -121,10 +121,10 @@ pub fn placement(arguments: &Arguments) -> Result<String> {
     };
     let all = found.ranked.len();
     found.ranked.truncate(listed(arguments.top, usize::MAX, all)?);
-    if let Some(path) = &arguments.draw {
+    files::draw(arguments.draw.as_deref(), || {
         let matrices = found.ranked.iter().map(|ranked| &ranked.matrix);
-        files::save(path, &drawn(draw::placements(&found.title(), &found.levels, &found.names, matrices))?)?;
-    }
+        draw::placements(&found.title(), &found.levels, &found.names, matrices)
+    })?;
     Ok(if arguments.json { found.json(&hierarchy) + "\n" } else { found.text(arguments, all) })
 }
 

@@ -8,7 +8,7 @@ mod problem;
 mod trial;
 mod uneven;
 
-use crate::command::files::{self, drawn};
+use crate::command::files;
 use crate::command::print::json;
 use crate::command::threads::Trial;
 use crate::error::{CliError, Result};
@@ -106,9 +106,7 @@ pub fn redistribute(arguments: &Arguments) -> Result<String> {
     let received = |rank| plan.received(rank) as u64 * dtype.size() as u64;
     let run = || trial::run(&program, elements, |rank| received(rank)..=received(rank));
     let trial = if arguments.run { Some(run()?) } else { None };
-    if let Some(path) = &arguments.draw {
-        files::save(path, &drawn(draw::redistribution(&plan))?)?;
-    }
+    files::draw(arguments.draw.as_deref(), || draw::redistribution(&plan))?;
     if arguments.json {
         return Ok(json(&Answer { report: plan.report(dtype.size()), seconds, run: trial }) + "\n");
     }

@@ -5,7 +5,7 @@
 mod answer;
 mod trial;
 
-use crate::command::files::{self, drawn};
+use crate::command::files;
 use crate::command::hardware::Hardware;
 use crate::command::mesh::{matrix, numbers};
 use crate::command::print::{json, listed};
@@ -91,10 +91,9 @@ pub fn reduce(arguments: &Arguments) -> Result<String> {
     };
     let default = if arguments.json { usize::MAX } else { LISTED };
     let listed = listed(arguments.top, default, reduction.programs.len())?;
-    if let Some(path) = &arguments.draw {
-        let program = &reduction.programs[shown];
-        files::save(path, &drawn(draw::reduction(&reduction.title(arguments), &reduction.machine, program))?)?;
-    }
+    files::draw(arguments.draw.as_deref(), || {
+        draw::reduction(&reduction.title(arguments), &reduction.machine, &reduction.programs[shown])
+    })?;
     let trial = match arguments.run {
         true => Some(trial::run(&reduction, &reduction.programs[..listed], arguments.elements)?),
         false => None,
