@@ -1,7 +1,7 @@
 //! Meshes on a command line: `x=4,y=6`, or `4x6` where the axes need no names.
 
 use crate::error::{CliError, Result};
-use polyshard::layout::Mesh;
+use polyshard::layout::{Mesh, joined};
 use std::fmt;
 use std::num::IntErrorKind;
 use std::str::FromStr;
@@ -15,9 +15,6 @@ pub(crate) struct Axes(Vec<(Option<String>, usize)>);
 
 impl Axes {
     /// Returns axes with these names and extents, outermost first.
-    ///
-    /// # Errors
-    /// If a name is invalid or repeated, an extent is 0, or there are too many ranks.
     pub(crate) fn named(axes: &[(String, usize)]) -> Result<Self> {
         if let Some((name, _)) = axes.iter().find(|(name, _)| !is_name(name)) {
             let instead = "write letters, digits and `_`, a digit not first";
@@ -74,8 +71,7 @@ impl fmt::Display for Axes {
             Some(name) => format!("{name}={extent}"),
             None => extent.to_string(),
         };
-        let axes: Vec<_> = self.0.iter().map(axis).collect();
-        f.write_str(&axes.join(if self.are_named() { "," } else { "x" }))
+        f.write_str(&joined(self.0.iter().map(axis), if self.are_named() { "," } else { "x" }))
     }
 }
 

@@ -11,3 +11,5 @@ mod numbers;
 mod progress;
 mod say;
 mod snippets;
+
+pub use polyshard::layout::with_type;

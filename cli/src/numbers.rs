@@ -3,21 +3,16 @@
 //! The standard library's messages, such as `invalid digit found in string`, do not.
 
 use crate::error::{CliError, Result};
+use polyshard::layout::joined;
 use std::any::type_name;
 use std::str::FromStr;
 
 /// Reads a whole number.
-///
-/// # Errors
-/// If the text is not a whole number, or the type does not hold it.
 pub(crate) fn whole<T: TryFrom<u128>>(text: &str) -> Result<T> {
     read(text, "a whole number, 0 or more")
 }
 
 /// Reads a whole number that is not 0.
-///
-/// # Errors
-/// If the text is not a whole number, is 0, or the type does not hold it.
 pub(crate) fn count(text: &str) -> Result<usize> {
     let expected = "a whole number, 1 or more";
     let number = read(text, expected)?;
@@ -35,19 +30,13 @@ fn read<T: TryFrom<u128>>(text: &str, expected: &'static str) -> Result<T> {
     T::try_from(number).map_err(|_| CliError::Overflow { fits: type_name::<T>() })
 }
 
-/// Reads a number, perhaps with a fraction or an exponent.
-///
-/// # Errors
-/// If the text is not a number; NaN is refused too.
+/// Reads a number, perhaps with a fraction or an exponent; not NaN.
 pub(crate) fn real(text: &str) -> Result<f64> {
     let number = text.trim().parse::<f64>().ok().filter(|number| !number.is_nan());
     number.ok_or(CliError::NotANumber { expected: "a number, such as 0.5 or 1e9" })
 }
 
 /// Reads whole numbers separated by commas; `like` is an example.
-///
-/// # Errors
-/// If they are not, or a number is too large.
 pub(crate) fn list(text: &str, like: &str) -> Result<Vec<usize>> {
     let read = |part: &str| {
         let form = || format!("whole numbers with commas between them, such as {like}");
@@ -98,8 +87,7 @@ fn times(number: &str, unit: u128) -> Option<u128> {
 
 /// Returns the extents of an array as text: `4 x 5`, or `one element` if it has no dimensions.
 pub(crate) fn extents(shape: &[usize]) -> String {
-    let extents: Vec<_> = shape.iter().map(usize::to_string).collect();
-    if extents.is_empty() { "one element".to_owned() } else { extents.join(" x ") }
+    if shape.is_empty() { "one element".to_owned() } else { joined(shape, " x ") }
 }
 
 #[cfg(test)]

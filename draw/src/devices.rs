@@ -11,10 +11,9 @@
 
 use crate::DrawError;
 use crate::arc::{Obstacle, arc};
-use crate::shapes::{colour, label, rounded};
-use polyshard_layout::Mesh;
-use svg::Document;
-use svg::node::element::{Group, Path as Line, Rectangle, Style, Text, Title};
+use crate::shapes::{self, colour, label, page, rectangle, rounded};
+use polyshard_layout::{Mesh, joined};
+use svg::node::element::{Group, Path as Line, Style, Title};
 
 /// Maximum number of devices in all panels together.
 const DEVICES: usize = 20_000;
@@ -96,13 +95,8 @@ pub fn devices(title: &str, levels: &[(String, usize)], rows: &[Vec<Panel>]) -> 
     let width = block.size[0].max(widest.unwrap_or(0) as f64 * LETTER) + MARGIN;
     let height = block.size[1] + HEAD + MARGIN;
     let across = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let page = [across as f64 * width + MARGIN, rows.len() as f64 * height + MARGIN].map(rounded);
-    let mut document = Document::new()
-        .set("width", page[0])
-        .set("height", page[1])
-        .set("viewBox", (0, 0, page[0], page[1]))
-        .add(Title::new(title))
-        .add(Style::new(STYLE));
+    let size = [across as f64 * width + MARGIN, rows.len() as f64 * height + MARGIN];
+    let mut document = page(size).add(Title::new(title)).add(Style::new(STYLE));
     for (row, panels) in rows.iter().enumerate() {
         for (column, panel) in panels.iter().enumerate() {
             let [x, y] = [column as f64 * width + MARGIN, row as f64 * height + MARGIN].map(rounded);
@@ -191,18 +185,10 @@ impl Block {
 
     /// The devices with the groups of a panel; `names` returns a rank's name, on its device and in full.
     pub(crate) fn panel(&self, panel: &Panel, names: &dyn Fn(usize) -> [String; 2]) -> Group {
-        let mut drawn = Group::new()
-            .set("class", "panel")
-            .add(Text::new(&panel.title).set("class", "title").set("y", 12))
-            .add(Text::new(&panel.note).set("class", "note").set("y", 28));
         let mut picture = Group::new().set("transform", format!("translate(0 {HEAD})"));
         for (at, size, name) in &self.members {
-            picture = picture.add(rectangle("member", *at, *size)).add(label(
-                "name",
-                name.clone(),
-                at[0] + PADDING,
-                at[1] + NAME,
-            ));
+            let name = label("name", name.clone(), at[0] + PADDING, at[1] + NAME);
+            picture = picture.add(rectangle("member", *at, *size)).add(name);
         }
         let mut colours = vec![None; self.devices.len()];
         for (nth, group) in panel.groups.iter().enumerate() {
@@ -224,8 +210,7 @@ impl Block {
         for (nth, group) in panel.groups.iter().enumerate() {
             picture = picture.add(self.arcs(group, panel.talk, &colour(nth, panel.groups.len()), &obstacles));
         }
-        drawn = drawn.add(picture);
-        drawn
+        shapes::panel(&panel.title, &panel.note).add(picture)
     }
 
     /// The shapes that arcs pass behind: devices, which have their numbers inside, and the names of members.
@@ -241,8 +226,7 @@ impl Block {
 
     /// The arcs of a group.
     fn arcs(&self, group: &[usize], talk: Talk, stroke: &str, obstacles: &[Obstacle]) -> Group {
-        let ranks = group.iter().map(usize::to_string).collect::<Vec<_>>().join(" ");
-        let mut drawn = Group::new().set("class", "group").add(Title::new(ranks));
+        let mut drawn = Group::new().set("class", "group").add(Title::new(joined(group, " ")));
         let pairs: Vec<[usize; 2]> = match (talk, group) {
             (_, [] | [_]) | (Talk::AnyPair, _) => Vec::new(),
             (Talk::InLine, _) => group.windows(2).map(|pair| [pair[0], pair[1]]).collect(),
@@ -256,13 +240,4 @@ impl Block {
         }
         drawn
     }
-}
-
-pub(crate) fn rectangle(class: &str, [x, y]: [f64; 2], [width, height]: [f64; 2]) -> Rectangle {
-    Rectangle::new()
-        .set("class", class)
-        .set("x", rounded(x))
-        .set("y", rounded(y))
-        .set("width", rounded(width))
-        .set("height", rounded(height))
 }

@@ -11,14 +11,13 @@
 //! inner ones, and the last. Tests: `draw/tests/it/programs.rs`.
 
 use crate::DrawError;
-use crate::devices::{Block, HEAD, MARGIN, Panel, STYLE, Talk, rectangle};
-use crate::shapes::{colour, label, rounded};
-use polyshard_layout::{Mesh, Name, Sharding};
+use crate::devices::{Block, HEAD, MARGIN, Panel, STYLE, Talk};
+use crate::shapes::{self, colour, drawn_dims, label, panel, rectangle, rounded};
+use polyshard_layout::{Mesh, Name, Sharding, joined};
 use polyshard_machine::units;
 use polyshard_program::{ArrayId, MoveId, Nest, Part, Pattern, Program, Transfer, TransferId};
 use std::collections::BTreeMap;
-use svg::Document;
-use svg::node::element::{Description, Group, Rectangle, Style, Text, Title};
+use svg::node::element::{Description, Group, Rectangle, Style, Title};
 
 /// Maximum number of ranks that are drawn one by one.
 const MAX_RANKS: usize = 64;
@@ -193,18 +192,17 @@ impl<'m> Ranks<'m> {
         let coordinates = self.drawn.coordinates(rank);
         let Some(classes) = &self.classes else { return [rank.to_string(), format!("rank {rank}")] };
         let of = |(axis, &at): (usize, &usize)| format!("{} {}", self.drawn.as_slice()[axis].name, classes[axis][at]);
-        let full: Vec<_> = coordinates.iter().enumerate().map(of).collect();
-        ["..".into(), full.join(", ")]
+        ["..".into(), joined(coordinates.iter().enumerate().map(of), ", ")]
     }
 
     /// A note that classes are drawn, if they are.
     fn note(&self) -> Option<String> {
         let classes = self.classes.as_ref()?;
-        let of = |(axis, names): (&polyshard_layout::MeshAxis, &Vec<String>)| {
+        let of = |(axis, names): (&polyshard_layout::Axis, &Vec<String>)| {
             format!("{}: {} as {}", axis.name, axis.extent, names.join(", "))
         };
-        let axes: Vec<_> = self.mesh.as_slice().iter().zip(classes).map(of).collect();
-        Some(format!("drawn in classes of the {} ranks: {}", self.mesh.size(), axes.join("; ")))
+        let axes = joined(self.mesh.as_slice().iter().zip(classes).map(of), "; ");
+        Some(format!("drawn in classes of the {} ranks: {axes}", self.mesh.size()))
     }
 
     /// The mesh for each leg of a transfer, with the groups of ranks that communicate.
@@ -237,17 +235,12 @@ impl<'m> Ranks<'m> {
         };
         match pattern {
             Pattern::Broadcast { axes } => (along(axes), Talk::FromFirst),
-            Pattern::Shift { axis, .. } => (along(&[*axis]), Talk::Around),
-            Pattern::AllGather { axes }
-            | Pattern::AllToAll { axes }
-            | Pattern::Reduce { axes }
-            | Pattern::AllReduce { axes }
-            | Pattern::ReduceScatter { axes } => (along(axes), Talk::Around),
             Pattern::Halo { reach } => {
                 (reach.iter().flat_map(|offsets| along(&[offsets.axis])).collect(), Talk::InLine)
             }
             Pattern::Permute | Pattern::Exchange => (vec![(0..self.drawn.size()).collect()], Talk::AnyPair),
             Pattern::Local | Pattern::Sequence { .. } => (Vec::new(), Talk::AnyPair),
+            pattern => (along(&pattern.axes()), Talk::Around),
         }
     }
 
@@ -263,7 +256,7 @@ impl<'m> Ranks<'m> {
             None => Some(sharding.clone()),
             Some(_) => Sharding::new(&self.drawn, sharding.shape(), &sharding.placements()).ok(),
         };
-        let dims = drawn_dims(sharding);
+        let dims = drawn_dims(sharding.shape().len(), |dim| is_cut(sharding, dim));
         let shape = dims.map(|dim| dim.map_or(1, |dim| sharding.shape()[dim]));
         let longest = shape[0].max(shape[1]).max(1) as f64;
         let longest = if sharding.shape().is_empty() { f64::INFINITY } else { longest };
@@ -281,19 +274,14 @@ impl<'m> Ranks<'m> {
             }
         }
         let hidden = (0..sharding.shape().len()).filter(|&dim| is_cut(sharding, dim) && !dims.contains(&Some(dim)));
-        let hidden: Vec<_> = hidden.map(|dim| dim.to_string()).collect();
+        let hidden = joined(hidden, ", ");
         if !hidden.is_empty() {
-            notes.push(format!("dim {} cut as well", hidden.join(", ")));
+            notes.push(format!("dim {hidden} cut as well"));
         }
         let note = notes.join("; ");
         let widths = [(&title, LETTERS[0]), (&note, LETTERS[1])];
         let wide = widths.map(|(text, letter)| text.chars().count() as f64 * letter).into_iter().fold(width, f64::max);
-        let group = Group::new()
-            .set("class", "panel")
-            .add(Text::new(title).set("class", "title").set("y", 12))
-            .add(Text::new(note).set("class", "note").set("y", 28))
-            .add(picture);
-        Drawn { group, size: [wide, height + HEAD] }
+        Drawn { group: panel(&title, &note).add(picture), size: [wide, height + HEAD] }
     }
 
     /// The tiles that ranks own, by upper left and lower right corner, and the extents of the array that are drawn.
@@ -330,9 +318,9 @@ impl<'m> Ranks<'m> {
         let place = |at: [usize; 2]| [0, 1].map(|side| at[side] as f64 / shape[side].max(1) as f64 * size[side]);
         let ([top, left], [bottom, right]) = (place(corners[0]), place(corners[1]));
         let fill = colour(owners[0], self.drawn.size());
-        let full: Vec<_> = owners.iter().map(|&rank| self.names(rank)[1].clone()).collect();
+        let full = joined(owners.iter().map(|&rank| self.names(rank)[1].clone()), "; ");
         let [from, to] = corners;
-        let what = format!("{:?}, {:?}: {}", from[0]..to[0], from[1]..to[1], full.join("; "));
+        let what = format!("{:?}, {:?}: {full}", from[0]..to[0], from[1]..to[1]);
         let tile = rectangle("tile", [left, top], [right - left, bottom - top]).set("fill", fill);
         let group = Group::new().add(tile.add(Title::new(what)));
         let text = self.numbers(owners);
@@ -354,24 +342,12 @@ impl<'m> Ranks<'m> {
             [first, .., last] => format!("{first}..={last}"),
             [] => String::new(),
         });
-        runs.collect::<Vec<_>>().join(", ")
+        joined(runs, ", ")
     }
 }
 
 fn is_cut(sharding: &Sharding, dim: usize) -> bool {
     !sharding.dims()[dim].is_whole()
-}
-
-/// The dimensions that are drawn downwards and across: the first two, those that are cut before others.
-fn drawn_dims(sharding: &Sharding) -> [Option<usize>; 2] {
-    let (cut, whole): (Vec<_>, Vec<_>) = (0..sharding.shape().len()).partition(|&dim| is_cut(sharding, dim));
-    let mut drawn: Vec<_> = cut.into_iter().chain(whole).take(2).collect();
-    drawn.sort_unstable();
-    match drawn[..] {
-        [down, across] => [Some(down), Some(across)],
-        [across] => [None, Some(across)],
-        _ => [None, None],
-    }
 }
 
 /// Rows of panels under their titles, and lines underneath.
@@ -407,12 +383,8 @@ fn page(program: &Program, rows: Vec<(String, Vec<Drawn>)>, lines: &[String]) ->
         y += 1.5 * LINE;
         all = write(all, line, y);
     }
-    let size = [width.max(widest) + 2.0 * MARGIN, y + MARGIN].map(rounded);
     let text = format!("{program}\n{}", lines.join("\n"));
-    Document::new()
-        .set("width", size[0])
-        .set("height", size[1])
-        .set("viewBox", (0, 0, size[0], size[1]))
+    shapes::page([width.max(widest) + 2.0 * MARGIN, y + MARGIN])
         .set("role", "img")
         .add(Title::new(heading))
         .add(Description::new().add(svg::node::Text::new(text)))

@@ -8,11 +8,10 @@
 //! The first panel is the legend of the others: there, each rank holds its own colour.
 
 use crate::DrawError;
-use crate::shapes::{colour, label, rounded};
+use crate::shapes::{colour, label, page, rectangle, rounded};
 use crate::tiles::Tiles;
 use polyshard_planner::{DistType, Plan};
 use std::collections::BTreeMap;
-use svg::Document;
 use svg::node::element::{Definitions, Group, Rectangle, Style, Text, Title, Use};
 
 /// Maximum number of ranks on a page.
@@ -53,27 +52,24 @@ pub fn redistribution(plan: &Plan) -> Result<String, DrawError> {
     if ranks > RANKS {
         return Err(DrawError::Ranks { ranks, max: RANKS });
     }
-    let page = Page::new(plan);
+    let layout = Page::new(plan);
     let mut states = vec![("before".to_owned(), plan.source())];
     for (nth, step) in plan.steps().iter().enumerate() {
         let axes = step.axis_names();
         let of = if axes.is_empty() { String::new() } else { format!(" of {}", axes.join(", ")) };
         states.push((format!("after step {}, {}{of}", nth + 1, step.op()), step.to()));
     }
-    let [width, height] = page.panel();
+    let [width, height] = layout.panel();
     let mesh = format!("over ({})", plan.source().mesh());
     let widest = states.iter().map(|(title, held)| title.len().max(held.to_string().len() + mesh.len())).max();
     let width = width.max(widest.unwrap_or(0) as f64 * TITLE_LETTER) + 2.0 * MARGIN;
     let total = height * states.len() as f64 + 2.0 * MARGIN;
-    let mut document = Document::new()
-        .set("width", rounded(width))
-        .set("height", rounded(total))
-        .set("viewBox", (0, 0, rounded(width), rounded(total)))
+    let mut document = page([width, total])
         .add(Title::new(format!("{} to {}, {mesh}", plan.source(), plan.target())))
         .add(Style::new(STYLE));
     for (nth, (title, held)) in states.iter().enumerate() {
         let lines = [title.clone(), format!("{held} {mesh}")];
-        document = document.add(page.state(nth, &lines, held, MARGIN + nth as f64 * height));
+        document = document.add(layout.state(nth, &lines, held, MARGIN + nth as f64 * height));
     }
     Ok(document.to_string())
 }
@@ -162,16 +158,11 @@ impl<'a> Page<'a> {
         let [down, across] = self.tiles.extents().map(|extent| extent.max(1) as f64);
         for cell in self.tiles.cells(held, coordinates) {
             let [rows, columns] = &cell.ranges;
-            let along = |at: usize, extent: f64, side: f64| at as f64 / extent * side;
-            let rectangle = Rectangle::new()
-                .set("class", "cell")
-                .set("x", rounded(along(columns.start, across, width)))
-                .set("y", rounded(along(rows.start, down, height)))
-                .set("width", rounded(along(columns.len(), across, width)))
-                .set("height", rounded(along(rows.len(), down, height)))
-                .set("fill", colour(cell.tile, self.tiles.count()));
-            tile =
-                tile.add(rectangle.add(Title::new(format!("{rows:?}, {columns:?}, at first on rank {}", cell.owner))));
+            let along = |column: usize, row: usize| [column as f64 / across * width, row as f64 / down * height];
+            let place = along(columns.start, rows.start);
+            let cell_drawn = rectangle("cell", place, along(columns.len(), rows.len()));
+            let title = Title::new(format!("{rows:?}, {columns:?}, at first on rank {}", cell.owner));
+            tile = tile.add(cell_drawn.set("fill", colour(cell.tile, self.tiles.count())).add(title));
         }
         tile
     }

@@ -1,10 +1,46 @@
-//! Common parts of pictures: text, lengths and colours.
+//! Common parts of pictures: pages, panels, text, lengths and colours.
 
-use svg::node::element::Text;
+use svg::Document;
+use svg::node::element::{Group, Rectangle, Text};
+
+/// Returns an empty page of this width and height.
+pub(crate) fn page(size: [f64; 2]) -> Document {
+    let [width, height] = size.map(rounded);
+    Document::new().set("width", width).set("height", height).set("viewBox", (0, 0, width, height))
+}
+
+/// Returns a panel with two lines above its picture, which is still to be added.
+pub(crate) fn panel(title: &str, note: &str) -> Group {
+    Group::new()
+        .set("class", "panel")
+        .add(Text::new(title).set("class", "title").set("y", 12))
+        .add(Text::new(note).set("class", "note").set("y", 28))
+}
+
+pub(crate) fn rectangle(class: &str, [x, y]: [f64; 2], [width, height]: [f64; 2]) -> Rectangle {
+    Rectangle::new()
+        .set("class", class)
+        .set("x", rounded(x))
+        .set("y", rounded(y))
+        .set("width", rounded(width))
+        .set("height", rounded(height))
+}
 
 /// Returns a line of text.
 pub(crate) fn label(class: &str, text: String, x: f64, y: f64) -> Text {
     Text::new(text).set("class", class).set("x", rounded(x)).set("y", rounded(y))
+}
+
+/// Returns the dimensions of an array that are drawn downwards and across: the first two, those that are cut before others.
+pub(crate) fn drawn_dims(ndim: usize, is_cut: impl Fn(usize) -> bool) -> [Option<usize>; 2] {
+    let (cut, whole): (Vec<_>, Vec<_>) = (0..ndim).partition(|&dim| is_cut(dim));
+    let mut drawn: Vec<_> = cut.into_iter().chain(whole).take(2).collect();
+    drawn.sort_unstable();
+    match drawn[..] {
+        [down, across] => [Some(down), Some(across)],
+        [across] => [None, Some(across)],
+        _ => [None, None],
+    }
 }
 
 /// Returns a length in hundredths, which are finer than the eye.

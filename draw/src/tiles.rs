@@ -3,6 +3,8 @@
 //! A page has two directions. They are the first two dimensions that are ever cut; of the others,
 //! text says which part a rank holds.
 
+use crate::shapes::drawn_dims;
+use polyshard_layout::joined;
 use polyshard_planner::{DistType, Plan};
 use std::iter;
 use std::ops::Range;
@@ -33,17 +35,10 @@ impl<'a> Tiles<'a> {
     pub(crate) fn new(plan: &'a Plan) -> Self {
         let types = || [plan.source(), plan.target()].into_iter().chain(plan.steps().iter().map(|step| step.to()));
         let ndim = plan.source().ndim();
-        let (cut, whole): (Vec<_>, Vec<_>) =
-            (0..ndim).partition(|&dim| types().any(|dist_type| !dist_type.dims()[dim].parts.is_empty()));
+        let is_cut = |dim: usize| types().any(|dist_type| !dist_type.dims()[dim].parts.is_empty());
         // Dimensions that are never cut are drawn if there is room.
-        let mut drawn: Vec<_> = cut.iter().chain(&whole).copied().take(2).collect();
-        drawn.sort_unstable();
-        let dims = match drawn[..] {
-            [down, across] => [Some(down), Some(across)],
-            [across] => [None, Some(across)],
-            _ => [None, None],
-        };
-        let others = cut.into_iter().filter(|&dim| !dims.contains(&Some(dim))).collect();
+        let dims = drawn_dims(ndim, is_cut);
+        let others = (0..ndim).filter(|&dim| is_cut(dim) && !dims.contains(&Some(dim))).collect();
         let source = plan.source();
         let mut found = Self { plan, dims, others, owners: vec![0; tiles(source)] };
         for rank in (0..source.mesh().size()).rev() {
@@ -95,7 +90,7 @@ impl<'a> Tiles<'a> {
     pub(crate) fn others(&self, held: &DistType, coordinates: &[usize]) -> String {
         let start = held.offset(coordinates);
         let part = |&dim: &usize| format!("dim {dim}: {}..{}", start[dim], start[dim] + held.dims()[dim].tile);
-        self.others.iter().map(part).collect::<Vec<_>>().join(", ")
+        joined(self.others.iter().map(part), ", ")
     }
 
     /// The number of the source's tile with these numbers along the dimensions.

@@ -31,7 +31,7 @@ pub use rounds::Rounds;
 use crate::chain;
 use crate::check::check;
 use crate::einsum::Operand;
-use crate::errors::{Errors, error, listed};
+use crate::errors::{Errors, error, error_at, listed};
 use crate::form::Form;
 use crate::name::name;
 use crate::spec;
@@ -153,9 +153,9 @@ impl Definitions {
     /// All mistakes of the text that do not depend on extents.
     pub fn parse(text: &str) -> std::result::Result<Self, ParseError> {
         let (kernels, rounds) = read(text, |tokens| {
-            let (mut errors, mut kernels, mut rounds) = (Errors::default(), Vec::new(), Vec::new());
-            let mut found = Found { errors: &mut errors, is_broken: false, kernels: &mut kernels, rounds: &mut rounds };
+            let mut found = Found::default();
             found.add(tokens, Span::call_site(), 0);
+            let Found { mut errors, kernels, rounds, .. } = found;
             errors.stop()?;
             distinct(&kernels)?;
             rounds::check(&kernels.iter().map(|kernel| &kernel.block.output.name).collect::<Vec<_>>(), &rounds)?;
@@ -211,7 +211,7 @@ impl Definitions {
     /// # Errors
     /// All mistakes: arrays that do not fit their declarations, names without a value, and all that `kernel!` rejects.
     pub fn bind(&self, given: &Given<'_>) -> std::result::Result<Vec<Stage>, ParseError> {
-        placed(&self.text, self.bound(given))
+        self.bound(given, &self.kernels, |kernel, values| kernel.bound(values, given.dtype))
     }
 
     /// Returns the rounds, outer ones before inner ones.
@@ -219,20 +219,22 @@ impl Definitions {
     /// # Errors
     /// If a number of rounds or a bound has no value.
     pub fn rounds(&self, given: &Given<'_>) -> std::result::Result<Vec<Rounds>, ParseError> {
-        let bound = |values: Values| {
-            let mut errors = Errors::default();
-            let rounds: Vec<_> = self.rounds.iter().map(|rounds| errors.take(rounds.bound(&values))).collect();
-            Ok(errors.finish(rounds)?.into_iter().flatten().collect())
-        };
-        placed(&self.text, self.values(given).and_then(bound))
+        self.bound(given, &self.rounds, Repeated::bound)
     }
 
-    fn bound(&self, given: &Given<'_>) -> Result<Vec<Stage>> {
-        let values = self.values(given)?;
-        let mut errors = Errors::default();
-        let stages: Vec<_> =
-            self.kernels.iter().map(|kernel| errors.take(kernel.bound(&values, given.dtype))).collect();
-        Ok(errors.finish(stages)?.into_iter().flatten().collect())
+    /// The parts with the given values, or all mistakes.
+    fn bound<P, T>(
+        &self,
+        given: &Given<'_>,
+        parts: &[P],
+        bind: impl Fn(&P, &Values) -> Result<T>,
+    ) -> std::result::Result<Vec<T>, ParseError> {
+        let all = |values: Values| {
+            let mut errors = Errors::default();
+            let bound: Vec<_> = parts.iter().map(|part| errors.take(bind(part, &values))).collect();
+            Ok(errors.finish(bound)?.into_iter().flatten().collect())
+        };
+        placed(&self.text, self.values(given).and_then(all))
     }
 
     /// The values of names: those given, and the extents of arrays. A name takes its value from an extent that is the name alone, as in
@@ -309,7 +311,7 @@ impl Definitions {
             Some(first) => (first.block.name.span(), format!("the kernels read {names}, but {given}")),
             None => (Span::call_site(), given),
         };
-        syn::Error::new(at, format!("{message}\nhelp: give one array for each, in this order"))
+        error_at(at, message, "give one array for each, in this order")
     }
 }
 
@@ -330,7 +332,7 @@ impl Written {
             }
         }
         unknown.stop()?;
-        let at = place(block.name.span());
+        let at = block.name.span().byte_range();
         let checked = check(block)?;
         for scalar in &checked.scalars {
             unknown.name(scalar, &format!("write a number, or set it: `--let {scalar}=0.5`"));
@@ -382,11 +384,6 @@ fn is_open(element: &Type) -> bool {
     path.path.get_ident().is_some_and(|ident| ident.to_string().parse::<DType>().is_err())
 }
 
-/// The bytes of a span in the text, for errors that callers find later, such as an illegal step.
-fn place(span: Span) -> Range<usize> {
-    span.byte_range()
-}
-
 /// A kernel's tokens, and those after it up to the next kernel.
 #[derive(Default)]
 struct Part {
@@ -397,16 +394,20 @@ struct Part {
 /// The maximum number of rounds around a kernel, so that deep nesting cannot exhaust the stack.
 const DEEPEST: usize = 8;
 
+/// The help where there is no kernel.
+const KERNEL: &str = "write `fn f(A: [f32; m, n]) -> B: [f32; m, n] { B[i, j] = A[i, j] }`, and its schedule after it";
+
 /// The contents of a file, and all its mistakes.
-struct Found<'a> {
-    errors: &'a mut Errors,
+#[derive(Default)]
+struct Found {
+    errors: Errors,
     /// Whether some rounds could not be parsed, so that their kernels are not known.
     is_broken: bool,
-    kernels: &'a mut Vec<Written>,
-    rounds: &'a mut Vec<Repeated>,
+    kernels: Vec<Written>,
+    rounds: Vec<Repeated>,
 }
 
-impl Found<'_> {
+impl Found {
     /// Adds the kernels of a file or of rounds. A kernel ends with its braces, and its schedule where the next kernel begins.
     ///
     /// ```text
@@ -464,10 +465,7 @@ impl Found<'_> {
         if !part.kernel.is_empty() {
             self.kernels.extend(self.errors.take(part.read()));
         } else if is_empty(self) == before && !self.is_broken {
-            self.errors.add(syn::Error::new(
-                around,
-                "there is no kernel\nhelp: write `fn f(A: [f32; m, n]) -> B: [f32; m, n] { B[i, j] = A[i, j] }`, and its schedule after it",
-            ));
+            self.errors.add(error_at(around, "there is no kernel", KERNEL));
         }
     }
 
@@ -503,9 +501,7 @@ impl Part {
             && first != "fn"
             && first != "pub"
         {
-            let help =
-                "write `fn f(A: [f32; m, n]) -> B: [f32; m, n] { B[i, j] = A[i, j] }`, and its schedule after it";
-            return Err(error(&first, format!("expected a kernel, found `{first}`"), help));
+            return Err(error(&first, format!("expected a kernel, found `{first}`"), KERNEL));
         }
         let mut tokens = kernel.clone().into_iter();
         if let (Some(TokenTree::Punct(first)), next) = (tokens.next(), tokens.next())
@@ -535,7 +531,9 @@ impl Part {
                 let parser = |input: syn::parse::ParseStream| chain::parse(input, Form::Text, None);
                 let chain =
                     syn::parse::Parser::parse2(parser, of_names(chain)?).map_err(|error| at_end(error, chain_ends))?;
-                Scheduled::Steps(chain.calls.into_iter().map(|call| (call.step, place(call.method.span()))).collect())
+                Scheduled::Steps(
+                    chain.calls.into_iter().map(|call| (call.step, call.method.span().byte_range())).collect(),
+                )
             }
         };
         Ok(Written { block, schedule })

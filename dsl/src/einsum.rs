@@ -16,7 +16,7 @@ mod statement;
 mod tests;
 
 use crate::text::ParseError;
-use polyshard_layout::{DType, Name, are, counted};
+use polyshard_layout::{DType, Name, are, counted, joined};
 use polyshard_program::{Access, Affine, Assign, KernelError, KernelSpec, Value};
 use std::fmt;
 
@@ -36,8 +36,7 @@ pub struct Operand<'a> {
 
 impl fmt::Display for Operand<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let extents: Vec<_> = self.shape.iter().map(usize::to_string).collect();
-        let shape = if extents.is_empty() { "no dimensions".to_owned() } else { extents.join(" x ") };
+        let shape = if self.shape.is_empty() { "no dimensions".to_owned() } else { joined(self.shape, " x ") };
         write!(f, "{} ({shape})", self.source)
     }
 }
@@ -204,8 +203,7 @@ fn kernel(text: &str, operands: &[Operand<'_>], dtype: DType, output: &str, broa
     })?;
     let extents = extents(&read, operands, broadcasts)?;
     let written = wanted.map_or_else(|| Ok(implied(&read)), |term| written(term, &read, &taken))?;
-    let mut names =
-        Names { taken: taken.into_iter().map(Index::Letter).chain(leading(&read)).map(Index::name).collect() };
+    let mut taken: Vec<Name> = taken.into_iter().map(Index::Letter).chain(leading(&read)).map(Index::name).collect();
     let mut inputs: Vec<(Name, Vec<i128>)> = Vec::new();
     let (mut tensors, mut accesses) = (Vec::new(), Vec::new());
     for (nth, (operand, term)) in operands.iter().zip(&read).enumerate() {
@@ -213,7 +211,7 @@ fn kernel(text: &str, operands: &[Operand<'_>], dtype: DType, output: &str, broa
         let name = match same {
             Some(first) => tensors[first],
             None => {
-                let name = names.tensor(stem(operand.source), nth);
+                let name = tensor(&mut taken, stem(operand.source), nth);
                 inputs.push((name, operand.shape.iter().map(|&extent| extent as i128).collect()));
                 name
             }
@@ -227,7 +225,7 @@ fn kernel(text: &str, operands: &[Operand<'_>], dtype: DType, output: &str, broa
         });
         accesses.push(Access::new(name, index.collect()));
     }
-    let name = names.tensor(output, operands.len());
+    let name = tensor(&mut taken, output, operands.len());
     let target = Access::new(name, written.iter().map(plain).collect());
     let shape =
         written.iter().map(|of| extents.iter().find(|(known, _)| known == of).map_or(0, |(_, extent)| *extent as i128));
@@ -397,8 +395,7 @@ fn written(term: &str, read: &[Vec<Index>], taken: &[char]) -> Result<Vec<Index>
                 let mut there: Vec<char> = read.iter().flatten().filter_map(Index::letter).collect();
                 there.sort_unstable();
                 there.dedup();
-                let there: Vec<String> = there.iter().map(char::to_string).collect();
-                return Err(EinsumError::OutputAlone { index: index.to_string(), there: there.join(", ") });
+                return Err(EinsumError::OutputAlone { index: index.to_string(), there: joined(there, ", ") });
             }
             Index::Letter(_) if found.contains(&index) => {
                 return Err(EinsumError::OutputTwice { index: index.to_string() });
@@ -426,22 +423,15 @@ fn stem(source: &str) -> &str {
     std::path::Path::new(source).file_stem().and_then(|stem| stem.to_str()).unwrap_or("")
 }
 
-/// Unique names of a kernel: a tensor has the name of its file, `A` for `data/A.npy`, if that is an identifier and free, and otherwise `T0`
-/// by its position among the operands.
-struct Names {
-    taken: Vec<Name>,
-}
-
-impl Names {
-    /// The name of a tensor: `called` if possible, otherwise one with its number.
-    fn tensor(&mut self, called: &str, nth: usize) -> Name {
-        let called = Name::new(called);
-        let is_free = |name: &Name| !self.taken.contains(name) && name.is_identifier() && is_word(*name);
-        let numbered = || (nth..).map(|nth| Name::new(&format!("T{nth}"))).find(is_free);
-        let name = Some(called).filter(is_free).or_else(numbered).unwrap_or(called);
-        self.taken.push(name);
-        name
-    }
+/// The name of a tensor, which is then taken: that of its file, `A` for `data/A.npy`, if it is an identifier and free, and otherwise `T0` by
+/// its position among the operands.
+fn tensor(taken: &mut Vec<Name>, called: &str, nth: usize) -> Name {
+    let called = Name::new(called);
+    let is_free = |name: &Name| !taken.contains(name) && name.is_identifier() && is_word(*name);
+    let numbered = || (nth..).map(|nth| Name::new(&format!("T{nth}"))).find(is_free);
+    let name = Some(called).filter(is_free).or_else(numbered).unwrap_or(called);
+    taken.push(name);
+    name
 }
 
 /// Whether a name is not a keyword of Rust, so that source can be emitted.

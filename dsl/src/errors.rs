@@ -10,6 +10,7 @@
 //!
 //! The help is a second line of the message, since `compile_error!` has no notes; from a text, `ParseError` adds lines and columns.
 
+use proc_macro2::Span;
 use quote::ToTokens;
 use std::fmt::Display;
 
@@ -59,6 +60,11 @@ const HELP: &str = "\nhelp: ";
 /// Returns an error on the tokens `at`: the message, and on a second line the help.
 pub fn error(at: impl ToTokens, message: impl Display, help: impl Display) -> syn::Error {
     syn::Error::new_spanned(at, with_help(message, help))
+}
+
+/// Returns an error at a place, such as the end of a text, that has no tokens: the message, and on a second line the help.
+pub(crate) fn error_at(place: Span, message: impl Display, help: impl Display) -> syn::Error {
+    syn::Error::new(place, with_help(message, help))
 }
 
 /// A message with its help.

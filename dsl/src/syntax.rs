@@ -18,8 +18,9 @@
 //! No name is looked up here: it may be a tensor, an index or a scalar, and an index may be any Rust expression. `check` decides, so
 //! that it can report every mistake at once.
 
-use crate::errors::error;
+use crate::errors::{error, error_at};
 use crate::value::{Access, Value};
+use polyshard_layout::joined;
 use polyshard_program::Assign;
 use proc_macro2::TokenStream;
 use syn::ext::IdentExt;
@@ -72,8 +73,8 @@ impl Tensor {
     pub(crate) fn declared(&self) -> String {
         let (element, extents) = (&self.element, &self.extents);
         let text = |tokens: TokenStream| tokens.to_string();
-        let extents: Vec<_> = extents.iter().map(|extent| text(quote::quote!(#extent))).collect();
-        format!("[{}; {}]", text(quote::quote!(#element)), extents.join(", "))
+        let extents = joined(extents.iter().map(|extent| text(quote::quote!(#extent))), ", ");
+        format!("[{}; {extents}]", text(quote::quote!(#element)))
     }
 }
 
@@ -87,10 +88,8 @@ impl Parse for Block {
         input.parse::<Token![fn]>()?;
         let name = input.parse()?;
         if input.peek(Token![<]) {
-            return Err(syn::Error::new(
-                input.span(),
-                "a kernel declares no type parameters\nhelp: use a type of the surroundings, such as the `T` of the function around it",
-            ));
+            let help = "use a type of the surroundings, such as the `T` of the function around it";
+            return Err(error_at(input.span(), "a kernel declares no type parameters", help));
         }
         let arguments;
         parenthesized!(arguments in input);
@@ -114,7 +113,7 @@ impl Parse for Tensor {
             let element = input.parse()?;
             if input.peek(token::Bracket) {
                 let help = format!("write `{name}: [f32; m, n]`");
-                return Err(syn::Error::new(input.span(), format!("extents follow the element type\nhelp: {help}")));
+                return Err(error_at(input.span(), "extents follow the element type", help));
             }
             return Ok(Self { name, element, extents: Vec::new() });
         }
@@ -135,14 +134,14 @@ impl Parse for Tensor {
 fn output(input: ParseStream) -> Result<Tensor> {
     let help = "name the output and its extents: `-> C: [f32; m, n]`";
     if !input.peek(Token![->]) {
-        return Err(syn::Error::new(input.span(), format!("expected the output\nhelp: {help}")));
+        return Err(error_at(input.span(), "expected the output", help));
     }
     input.parse::<Token![->]>()?;
     if input.peek(token::Paren) {
         return Err(several_outputs(input));
     }
     if !(input.peek(Ident) && input.peek2(Token![:])) || input.peek2(Token![::]) {
-        return Err(syn::Error::new(input.span(), format!("the output has no name\nhelp: {help}")));
+        return Err(error_at(input.span(), "the output has no name", help));
     }
     input.parse()
 }
@@ -150,7 +149,7 @@ fn output(input: ParseStream) -> Result<Tensor> {
 /// The error for a second output.
 fn several_outputs(input: ParseStream) -> syn::Error {
     let help = "write a kernel for each output; a later one may read what an earlier one writes";
-    syn::Error::new(input.span(), format!("a kernel has one output\nhelp: {help}"))
+    error_at(input.span(), "a kernel has one output", help)
 }
 
 /// The body, with ranges before or after the statement.
@@ -185,25 +184,23 @@ fn range(input: ParseStream) -> Result<Range> {
     input.parse::<Token![for]>()?;
     let var = input.parse()?;
     if input.peek(Token![,]) {
-        return Err(joined(input, "a range is of one index"));
+        return Err(comma(input, "a range is of one index"));
     }
     input.parse::<Token![in]>()?;
     let bounds = input.call(Expr::parse_without_eager_brace)?;
     if input.peek(token::Brace) {
-        return Err(syn::Error::new(
-            input.span(),
-            "a range has no block\nhelp: write the statement after the ranges, or the ranges after the statement",
-        ));
+        let help = "write the statement after the ranges, or the ranges after the statement";
+        return Err(error_at(input.span(), "a range has no block", help));
     }
     if input.peek(Token![,]) {
-        return Err(joined(input, "ranges are not joined by commas"));
+        return Err(comma(input, "ranges are not joined by commas"));
     }
     Ok(Range { var, bounds })
 }
 
 /// The error on a comma in or between ranges.
-fn joined(input: ParseStream, message: &str) -> syn::Error {
-    syn::Error::new(input.span(), format!("{message}\nhelp: write one after the other: `for i in 0..m for j in 0..n`"))
+fn comma(input: ParseStream, message: &str) -> syn::Error {
+    error_at(input.span(), message, "write one after the other: `for i in 0..m for j in 0..n`")
 }
 
 fn target(input: ParseStream) -> Result<Access> {
@@ -211,10 +208,7 @@ fn target(input: ParseStream) -> Result<Access> {
         return input.parse();
     }
     let at = if input.peek(Ident::peek_any) { input.call(Ident::parse_any)?.span() } else { input.span() };
-    Err(syn::Error::new(
-        at,
-        "expected an access to the output\nhelp: write the statement as `C[m, n] += A[m, k] * B[k, n]`",
-    ))
+    Err(error_at(at, "expected an access to the output", "write the statement as `C[m, n] += A[m, k] * B[k, n]`"))
 }
 
 /// `=`, `+=`, `*=`, `max=` or `min=`: apart from `=`, the operations whose terms may be combined in any grouping. `-=` and `/=` are not
@@ -250,7 +244,7 @@ fn assign(input: ParseStream) -> Result<Assign> {
         let at: Token![/=] = input.parse()?;
         return Err(error(at, "no assignment `/=`", "multiply floats by the reciprocal of a scalar: `*= 1 / alpha`"));
     }
-    Err(syn::Error::new(input.span(), format!("expected an assignment\nhelp: {ASSIGNMENTS}")))
+    Err(error_at(input.span(), "expected an assignment", ASSIGNMENTS))
 }
 
 const ASSIGNMENTS: &str = "the assignments are `=`, `+=`, `*=`, `max=` and `min=`";

@@ -10,7 +10,7 @@ use crate::errors::{parts, with_help};
 use crate::form::Form;
 use crate::step::Step;
 use crate::{chain, spec};
-use polyshard_layout::Mesh;
+use polyshard_layout::{Mesh, joined};
 use polyshard_program::KernelSpec;
 use proc_macro2::{Group, Ident, LexError, TokenStream, TokenTree};
 use std::fmt;
@@ -80,10 +80,7 @@ impl fmt::Display for Mistake {
 
 impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, mistake) in self.mistakes.iter().enumerate() {
-            write!(f, "{}{mistake}", if number == 0 { "" } else { "\n" })?;
-        }
-        Ok(())
+        f.write_str(&joined(&self.mistakes, "\n"))
     }
 }
 
@@ -158,8 +155,7 @@ impl TryFrom<String> for Step {
                 Mistake { line: 1, column, .. } => format!("at its character {column}: {}", mistake.said()),
                 mistake => mistake.to_string(),
             };
-            let said: Vec<_> = error.mistakes.iter().map(said).collect();
-            format!("`{text}` is not a schedule step: {}", said.join("; "))
+            format!("`{text}` is not a schedule step: {}", joined(error.mistakes.iter().map(said), "; "))
         })
     }
 }

@@ -16,7 +16,8 @@
 //!
 //! This tree keeps identifiers and literals with their spans. `check/value.rs` turns it into the `Value` of `program`, which has neither.
 
-use crate::errors::error;
+use crate::errors::{error, error_at};
+use polyshard_layout::joined;
 use polyshard_program::Comparison;
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
@@ -73,35 +74,35 @@ pub(crate) enum BinaryOp {
 }
 
 impl Value {
+    /// Returns the values that this one consists of, left to right.
+    pub(crate) fn parts(&self) -> Vec<&Self> {
+        match self {
+            Self::Access(access) => access.outside.as_deref().into_iter().collect(),
+            Self::Literal(_) | Self::Name(_) => Vec::new(),
+            Self::Neg(value) => vec![value],
+            Self::Binary(a, _, b) => vec![a, b],
+            Self::Call(_, arguments) => arguments.iter().collect(),
+            Self::If(choice) => {
+                let Choice { left, right, then, otherwise, .. } = &**choice;
+                vec![left, right, then, otherwise]
+            }
+        }
+    }
+
     /// Returns the accesses, left to right.
     pub(crate) fn accesses(&self) -> Vec<&Access> {
         match self {
             Self::Access(access) => vec![access],
-            Self::Literal(_) | Self::Name(_) => Vec::new(),
-            Self::Neg(value) => value.accesses(),
-            Self::Binary(a, _, b) => a.accesses().into_iter().chain(b.accesses()).collect(),
-            Self::Call(_, arguments) => arguments.iter().flat_map(Self::accesses).collect(),
-            Self::If(choice) => {
-                let Choice { left, right, then, otherwise, .. } = &**choice;
-                [left, right, then, otherwise].into_iter().flat_map(Self::accesses).collect()
-            }
+            _ => self.parts().into_iter().flat_map(Self::accesses).collect(),
         }
     }
-}
 
-impl Value {
-    /// Returns the names that stand alone: scalars and indices.
+    /// Returns the names that stand alone, apart from those after the `else` of an access: scalars and indices.
     pub(crate) fn names(&self) -> Vec<&Ident> {
         match self {
             Self::Name(name) => vec![name],
-            Self::Access(_) | Self::Literal(_) => Vec::new(),
-            Self::Neg(value) => value.names(),
-            Self::Binary(a, _, b) => a.names().into_iter().chain(b.names()).collect(),
-            Self::Call(_, arguments) => arguments.iter().flat_map(Self::names).collect(),
-            Self::If(choice) => {
-                let Choice { left, right, then, otherwise, .. } = &**choice;
-                [left, right, then, otherwise].into_iter().flat_map(Self::names).collect()
-            }
+            Self::Access(_) => Vec::new(),
+            _ => self.parts().into_iter().flat_map(Self::names).collect(),
         }
     }
 }
@@ -123,8 +124,7 @@ impl Parse for Access {
             bracket.surround(&mut written, |inner| indices.to_tokens(inner));
             access.indices.extend(indices);
         }
-        let indices: Vec<_> = access.indices.iter().map(shown).collect();
-        let help = format!("write `{}[{}]`", access.tensor, indices.join(", "));
+        let help = format!("write `{}`", access.shown());
         Err(error(written, format!("the indices of `{}` stand in one pair of brackets", access.tensor), help))
     }
 }
@@ -150,9 +150,12 @@ impl Parse for Value {
     }
 }
 
-/// An index in a message, without the spaces that tokens are printed with.
-fn shown(index: &Expr) -> String {
-    index.to_token_stream().to_string().replace(" * ", "*")
+impl Access {
+    /// The access in a message, without the spaces that tokens are printed with.
+    fn shown(&self) -> String {
+        let index = |index: &Expr| index.to_token_stream().to_string().replace(" * ", "*");
+        format!("{}[{}]", self.tensor, joined(self.indices.iter().map(index), ", "))
+    }
 }
 
 /// The replacement for an operator of other languages.
@@ -189,7 +192,7 @@ pub(crate) fn unexpected(input: ParseStream) -> syn::Error {
             error(&token, "a comparison is not a number", "choose by it: `if a < b { x } else { y }`")
         }
         Some((token, _)) => error(&token, format!("unexpected `{token}`"), help),
-        None => syn::Error::new(input.span(), format!("expected a value\nhelp: {help}")),
+        None => error_at(input.span(), "expected a value", help),
     }
 }
 
@@ -288,8 +291,7 @@ fn outside(access: &Access, input: ParseStream) -> Result<Value> {
     let wrong = |at: Option<TokenTree>| {
         let at = at.map_or(start.to_token_stream(), TokenStream::from);
         let message = format!("the value outside of `{}` is a number or a scalar", access.tensor);
-        let indices: Vec<_> = access.indices.iter().map(shown).collect();
-        error(at, message, format!("write `{}[{}] else 0`", access.tensor, indices.join(", ")))
+        error(at, message, format!("write `{} else 0`", access.shown()))
     };
     let negated = input.parse::<Option<Token![-]>>()?.is_some();
     let at = input.cursor().token_tree().map(|(at, _)| at);
@@ -364,7 +366,7 @@ fn comparison(input: ParseStream) -> Result<Comparison> {
                 "a choice compares two values by `<`, `<=`, `>`, `>=`, `==` or `!=`: `if a < b { x } else { y }`";
             Err(match input.cursor().token_tree() {
                 Some((token, _)) => error(token, "expected a comparison", help),
-                None => syn::Error::new(input.span(), format!("expected a comparison\nhelp: {help}")),
+                None => error_at(input.span(), "expected a comparison", help),
             })
         }
     }

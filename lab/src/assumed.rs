@@ -3,7 +3,7 @@
 //! Good enough to distinguish microseconds from seconds, and to choose when a measurement would take longer than the computation.
 
 use super::{Topology, probe};
-use polyshard_machine::{Device, Interconnect, Level, Machine};
+use polyshard_machine::{Device, Link, Machine};
 use polyshard_runtime::leaf::Vectors;
 use polyshard_runtime::{Backend, DType, Result, World};
 use std::collections::BTreeMap;
@@ -22,21 +22,14 @@ fn rates(vectors: Vectors) -> Rates {
 }
 
 /// Returns the machine that the ranks form, as far as it can be known without measuring.
-///
-/// # Errors
-/// Only through a bug in polyshard.
 pub(super) fn machine(world: &World, topology: &Topology) -> Result<Machine> {
     // Bytes per second and seconds, between nodes on an ordinary network and inside a node.
     let link = |level: &str| match (level, world.backend()) {
-        ("node", _) => (1.25e9, 2e-5),
-        (_, Backend::Mpi) => (4e9, 2e-6),
-        (_, Backend::Threads) => (4e9, 4e-6),
+        ("node", _) => Link { bandwidth: 1.25e9, latency: 2e-5 },
+        (_, Backend::Mpi) => Link { bandwidth: 4e9, latency: 2e-6 },
+        (_, Backend::Threads) => Link { bandwidth: 4e9, latency: 4e-6 },
     };
-    let level = |(name, count): (&str, usize)| {
-        let (bandwidth, latency) = link(name);
-        let shared_ports = (name == "node").then_some(1);
-        Level { shared_ports, ..Level::new(name, count, Interconnect::Switch, bandwidth, latency) }
-    };
+    let level = |(name, count): (&str, usize)| probe::switch(name, count, link(name));
     // Ranks that share a core have a part of its rate each.
     let part = (topology.cores as f64 / topology.ranks_per_node as f64).min(1.0);
     let [flops, nests] = rates(Vectors::in_use()).map(|rates| {

@@ -42,7 +42,7 @@ const ROWS: usize = 512;
 const COPY: usize = 1 << 27;
 /// Time limit of a measurement before a search; the call in progress is completed.
 const LIMIT: Duration = Duration::from_millis(700);
-/// Maximum rounds that a quick measurement adds while the two fastest rounds of a call differ.
+/// Maximum rounds that are added while the two fastest rounds of a link or a device differ.
 const EXTRA: usize = 8;
 
 /// The result of a quick measurement.

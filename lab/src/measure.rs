@@ -5,6 +5,7 @@
 //! size and message size, the machine's profiles. A machine made in this way predicts its own measurements without
 //! error, which proves nothing; so each is predicted by a machine that is fitted to the other sizes only.
 
+use super::EXTRA;
 use super::calls::{Buffers, ELEMENT};
 use super::clock::{Clock, Timed, Watch};
 use super::measured::{Measured, MeasuredCall, Point};
@@ -20,10 +21,6 @@ use polyshard_machine::{
 use polyshard_runtime::comm::Communicator;
 use polyshard_runtime::{DType, DetectError, Result, World};
 use std::time::Duration;
-
-/// Maximum number of rounds that are added while the two fastest of a link or device differ. Collectives, which are
-/// many, are timed in several passes instead.
-const EXTRA: usize = 8;
 
 /// The collectives that are measured.
 const OPERATIONS: [Collective; 8] = [
@@ -119,6 +116,7 @@ pub fn measure_with(world: &World, options: &MeasureOptions, mut progress: impl 
     }
     let links = probe::machine("measured", &topology, &links, device.device(&topology))?;
     let mut measurements = Vec::new();
+    // Collectives are many, so they are timed in several passes instead.
     let clock = Clock { extra: 0, ..clock };
     for ranks in groups {
         let group = world.comm().split(world.rank() / ranks, world.rank())?;

@@ -5,7 +5,7 @@
 
 use super::noise::Noise;
 use super::topology::Topology;
-use polyshard_machine::{Collective, Machine};
+use polyshard_machine::{Collective, Machine, median};
 use polyshard_runtime::Result;
 use serde::{Serialize, Serializer};
 use std::fmt;
@@ -99,7 +99,7 @@ impl Measured {
     pub fn errors(&self) -> Vec<Row> {
         let row = |call: String, points: &[&Point]| {
             let median_of = |error: fn(&Point) -> f64| median(points.iter().map(|point| error(point)).collect());
-            let [links, predicted] = [median_of(Point::links_error), median_of(Point::error)];
+            let [links, predicted] = [Point::links_error, Point::error].map(|error| median_of(error).unwrap_or(0.0));
             Row { call, ranks: points[0].ranks, points: points.len(), links, predicted }
         };
         let all: Vec<&Point> = self.points.iter().collect();
@@ -111,16 +111,6 @@ impl Measured {
         let groups = collectives.chunk_by(|left, right| left.ranks == right.ranks);
         rows.extend(groups.map(|of| row("all collectives".into(), of)));
         rows
-    }
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() % 2 {
-        _ if values.is_empty() => 0.0,
-        1 => values[middle],
-        _ => (values[middle - 1] + values[middle]) / 2.0,
     }
 }
 

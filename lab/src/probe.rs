@@ -8,9 +8,9 @@ use super::clock::{Clock, Timed};
 use super::noise::plausible;
 use super::progress::Steps;
 use super::topology::Topology;
-use polyshard_layout::{AxisExpr, Mesh, Placement, Sharding};
+use polyshard_layout::{AxisExpr, Mesh, Placement, Sharding, with_type};
 use polyshard_machine::units::binary;
-use polyshard_machine::{Device, Interconnect, Level, Machine, MachineError, Products, fit_link};
+use polyshard_machine::{Device, Interconnect, Level, Link, Machine, MachineError, Products, fit_link};
 use polyshard_runtime::comm::exchange_words;
 use polyshard_runtime::leaf::{Role, contract, nest, pointwise};
 use polyshard_runtime::{
@@ -18,22 +18,6 @@ use polyshard_runtime::{
     World,
 };
 use std::hint::black_box;
-
-/// Runs an expression with a name for the type of a [`DType`] that programs compute in.
-macro_rules! native {
-    ($dtype:expr, $name:ident => $run:expr) => {
-        native!(@match $dtype, $name, $run, F32 f32 F64 f64 I32 i32 I64 i64)
-    };
-    (@match $dtype:expr, $name:ident, $run:expr, $($kind:ident $type:ident)*) => {
-        match $dtype {
-            $(DType::$kind => {
-                type $name = $type;
-                $run
-            })*
-            dtype => unreachable!("programs do not compute in {dtype}; this is a bug in polyshard"),
-        }
-    };
-}
 
 /// How often implausible rates of products are timed again.
 const REPEATS: usize = 4;
@@ -92,17 +76,15 @@ pub(super) fn machine(name: &str, topology: &Topology, links: &[LinkTimes], devi
     let mut levels = Vec::with_capacity(links.len());
     for ((level, count), link) in topology.levels().into_iter().zip(links) {
         let fit = fit_link(&link.of_port()).map_err(refused)?;
-        levels.push(Level {
-            name: level.into(),
-            count,
-            interconnect: Interconnect::Switch,
-            bandwidth: fit.bandwidth,
-            latency: fit.latency,
-            shared_ports: (level == "node").then_some(1),
-            bypass: None,
-        });
+        levels.push(switch(level, count, fit));
     }
     of_ranks(Machine::new(name, levels, device), topology)
+}
+
+/// Returns a level whose members are on a switch; the ranks of a node share a port.
+pub(super) fn switch(name: &str, count: usize, Link { bandwidth, latency }: Link) -> Level {
+    let shared_ports = (name == "node").then_some(1);
+    Level { shared_ports, ..Level::new(name, count, Interconnect::Switch, bandwidth, latency) }
 }
 
 /// Returns the machine, with shared memory among the ranks of a node.
@@ -128,8 +110,8 @@ pub(super) struct DeviceTimes {
     thin: Vec<(DType, [Timed; SHAPES.len()])>,
     /// A nest of [`NEST`] points, by element type.
     nests: Vec<(DType, Timed)>,
-    /// Copies of `bytes` bytes, in each of the ways of [`Copied::ALL`].
-    copies: [Timed; 4],
+    /// Copies of `bytes` bytes, in each of the ways of [`COPIES`].
+    copies: [Timed; COPIES.len()],
     bytes: usize,
     /// A nest that overwrites as many bytes.
     written: Timed,
@@ -152,9 +134,13 @@ enum Copied {
     RowsApart,
 }
 
-impl Copied {
-    const ALL: [Self; 4] = [Self::Together, Self::Alone, Self::InRows, Self::RowsApart];
-}
+/// The ways to copy, and how the steps of a measurement say them.
+const COPIES: [(Copied, &str); 4] = [
+    (Copied::Together, ""),
+    (Copied::Alone, " by one rank"),
+    (Copied::InRows, ", row by row"),
+    (Copied::RowsApart, " in rows that lie apart"),
+];
 
 /// Layout of the larger operand of a product, which is in memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -175,8 +161,7 @@ impl Packed {
 const LONGER: usize = 16;
 
 /// The steps of one pass of [`device`].
-pub(super) const DEVICE_STEPS: usize =
-    (2 + SHAPES.len()) * DType::NATIVE.len() + 2 + Packed::ALL.len() + Copied::ALL.len();
+pub(super) const DEVICE_STEPS: usize = (2 + SHAPES.len()) * DType::NATIVE.len() + 2 + Packed::ALL.len() + COPIES.len();
 
 /// Bytes of a row in a copy of a part of an array.
 const ROW: usize = 1 << 13;
@@ -212,7 +197,7 @@ pub(super) fn device(
     let bytes = bytes.next_multiple_of(ROW);
     let products: Vec<_> = types.iter().map(|&dtype| (dtype, Timed::NEVER)).collect();
     let thin = types.iter().map(|&dtype| (dtype, [Timed::NEVER; SHAPES.len()])).collect();
-    let (copies, written, packed, others) = ([Timed::NEVER; 4], Timed::NEVER, [Timed::NEVER; 3], None);
+    let (copies, written, packed, others) = ([Timed::NEVER; COPIES.len()], Timed::NEVER, [Timed::NEVER; 3], None);
     let mut found =
         DeviceTimes { nests: products.clone(), products, rows, thin, copies, bytes, written, packed, others };
     // Ranks that share a core alternate during one large product: their common rate shows over several.
@@ -224,19 +209,13 @@ pub(super) fn device(
         }
         for (dtype, timed) in &mut found.nests {
             steps.next(format_args!("nest of loops in {dtype}"));
-            *timed = timed.min(native!(*dtype, T => nest_in::<T>(clock))?);
+            *timed = timed.min(with_type!(*dtype, T => nest_in::<T>(clock))?);
         }
         steps.next(format_args!("nest that overwrites {}", binary(bytes as f64)));
         found.written = found.written.min(overwriting(clock, bytes)?);
         let mut memory = Memory::new(clock, topology, bytes);
-        for (timed, how) in found.copies.iter_mut().zip(Copied::ALL) {
-            let how_said = match how {
-                Copied::Together => "",
-                Copied::Alone => " by one rank",
-                Copied::InRows => ", row by row",
-                Copied::RowsApart => " in rows that lie apart",
-            };
-            steps.next(format_args!("copy of {}{how_said}", binary(bytes as f64)));
+        for (timed, (how, said)) in found.copies.iter_mut().zip(COPIES) {
+            steps.next(format_args!("copy of {}{said}", binary(bytes as f64)));
             *timed = timed.min(memory.copy(clock, how)?);
         }
         // These are many, and none takes long.
@@ -442,7 +421,7 @@ fn rows_of(dtype: DType, rows: usize) -> usize {
 }
 
 fn product_of(dtype: DType, clock: &Clock<'_>, [rows, columns, terms]: [usize; 3]) -> Result<Timed> {
-    native!(dtype, T => product::<T>(clock, [1, rows, columns, terms], false))
+    with_type!(dtype, T => product::<T>(clock, [1, rows, columns, terms], false))
 }
 
 /// A product by the leaf that programs use: blocks of rows, one after the other, with all columns. If `is_turned`, each block of the first

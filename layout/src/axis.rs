@@ -1,11 +1,11 @@
 //! Mesh axes and the expressions over them that place a tensor's dimension.
 
-use crate::Name;
+use crate::{Name, joined};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::{Add, Mul, Rem, Sub};
 
-/// One axis of a mesh, as a value to write placements with: `m.at(x)`.
+/// One axis of a mesh: its name and number of coordinates. It is also a value to write placements with: `m.at(x)`.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -14,7 +14,7 @@ use std::ops::{Add, Mul, Rem, Sub};
 /// assert_eq!((x.name.as_str(), y.extent), ("x", 3));
 /// assert_eq!(Var::new("m").at(x).to_string(), "m @ x");
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Axis {
     /// The axis' name, unique in its mesh.
     pub name: Name,
@@ -169,10 +169,7 @@ impl fmt::Display for AxisExpr {
         match self {
             Self::Const(value) => write!(f, "{value}"),
             Self::Axis(name) => write!(f, "{name}"),
-            Self::List(names) => {
-                let names: Vec<_> = names.iter().map(|name| name.as_str()).collect();
-                write!(f, "[{}]", names.join(", "))
-            }
+            Self::List(names) => write!(f, "[{}]", joined(names, ", ")),
             Self::Add(left, right) | Self::Sub(left, right) => {
                 let sign = if matches!(self, Self::Add(..)) { '+' } else { '-' };
                 match **right {

@@ -159,14 +159,14 @@ impl DimLayout {
         match &self.levels[..] {
             [] => end,
             [level] => below(&[Level::of(level, level.at.eval(coordinates) as usize)], end),
-            _ => Blocks::of(self, coordinates).below(end),
+            _ => below(&self.selected(coordinates), end),
         }
     }
 
     /// Returns the first index that the rank at `coordinates` owns; beyond the dimension if it owns none.
     #[must_use]
     pub fn first(&self, coordinates: &[usize]) -> usize {
-        Blocks::of(self, coordinates).0.iter().fold(0, |first, level| first.saturating_add(level.start))
+        self.selected(coordinates).iter().fold(0, |first, level| first.saturating_add(level.start))
     }
 
     /// Returns an upper bound on the ranks of a group along these axes that own some of any `length` consecutive indices; 1 if the group
@@ -184,13 +184,18 @@ impl DimLayout {
     #[must_use]
     pub fn max_owned(&self, extent: usize) -> usize {
         // No rank owns more than the one whose digits are all 0: other blocks have the same length, or are cut off.
-        Blocks::first(&self.levels).below(extent)
+        below(&selected(&self.levels, |_| 0), extent)
     }
 
     /// Returns an upper bound on the indices that a rank owns of any `length` consecutive ones; it is tight for a single level.
     #[must_use]
     pub fn max_owned_of(&self, length: usize) -> usize {
         max_owned_of(&self.levels, length)
+    }
+
+    /// The blocks that the rank at `coordinates` owns, of each level.
+    fn selected(&self, coordinates: &[usize]) -> Vec<Level> {
+        selected(&self.levels, |level| level.at.eval(coordinates) as usize)
     }
 }
 
@@ -200,15 +205,11 @@ fn max_owned_of(levels: &[LevelLayout], length: usize) -> usize {
         None => max_owned_of(inner, length.min(level.block)),
         Some(turn) => {
             // Whole turns plus at most one block, wherever the indices begin.
-            let of_block = Blocks::first(inner).below(level.block);
+            let of_block = below(&selected(inner, |_| 0), level.block);
             length / turn * of_block + (length % turn).min(of_block)
         }
     }
 }
-
-/// The indices of one dimension that one rank owns.
-#[derive(Clone, Debug)]
-pub(crate) struct Blocks(Vec<Level>);
 
 /// The indices of a dimension that a rank owns, ascending; the position of an index is its position in the rank's block.
 ///
@@ -222,20 +223,20 @@ pub(crate) struct Blocks(Vec<Level>);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Owned {
-    blocks: Blocks,
+    levels: Vec<Level>,
     /// The end of the indices that the rank owns; 0 if it owns nothing.
     end: usize,
 }
 
 impl Owned {
-    pub(crate) fn new(blocks: Blocks, end: usize) -> Self {
-        Self { blocks, end }
+    pub(crate) fn new(layout: &DimLayout, coordinates: &[usize], end: usize) -> Self {
+        Self { levels: layout.selected(coordinates), end }
     }
 
     /// Returns the number of indices.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.blocks.below(self.end)
+        below(&self.levels, self.end)
     }
 
     /// Returns whether the rank owns no index.
@@ -247,15 +248,20 @@ impl Owned {
     /// Returns the number of indices below `index`.
     #[must_use]
     pub fn below(&self, index: usize) -> usize {
-        self.blocks.below(index.min(self.end))
+        below(&self.levels, index.min(self.end))
     }
 
     /// Returns the rest of a block, starting with the index at `position`; an empty range beyond the last position.
     #[must_use]
     pub fn run(&self, position: usize) -> Range<usize> {
-        let start = self.blocks.nth(position);
-        let run = self.blocks.next(start, self.end).filter(|run| run.start == start);
+        let start = nth(&self.levels, position);
+        let run = self.next(start).filter(|run| run.start == start);
         run.unwrap_or(self.end..self.end)
+    }
+
+    /// The first range of the indices that ends after `from`, without those before `from`.
+    pub(crate) fn next(&self, from: usize) -> Option<Range<usize>> {
+        next(&self.levels, from, self.end)
     }
 }
 
@@ -281,46 +287,23 @@ impl Level {
     }
 }
 
-impl Blocks {
-    pub(crate) fn of(layout: &DimLayout, coordinates: &[usize]) -> Self {
-        Self::new(&layout.levels, |level| level.at.eval(coordinates) as usize)
+/// The blocks with these digits, of each level.
+fn selected(levels: &[LevelLayout], digit: impl Fn(&LevelLayout) -> usize) -> Vec<Level> {
+    let mut blocks: Vec<_> = levels.iter().map(|level| Level::of(level, digit(level))).collect();
+    for level in (0..blocks.len()).rev() {
+        blocks[level].owned = below(&blocks[level + 1..], blocks[level].block);
     }
-
-    /// The indices whose digits are all 0.
-    fn first(levels: &[LevelLayout]) -> Self {
-        Self::new(levels, |_| 0)
-    }
-
-    fn new(levels: &[LevelLayout], digit: impl Fn(&LevelLayout) -> usize) -> Self {
-        let mut blocks: Vec<_> = levels.iter().map(|level| Level::of(level, digit(level))).collect();
-        for level in (0..blocks.len()).rev() {
-            blocks[level].owned = below(&blocks[level + 1..], blocks[level].block);
-        }
-        Self(blocks)
-    }
-
-    /// The number of owned indices below `end`.
-    pub(crate) fn below(&self, end: usize) -> usize {
-        below(&self.0, end)
-    }
-
-    /// The owned index at this position, counted from 0.
-    pub(crate) fn nth(&self, position: usize) -> usize {
-        nth(&self.0, position)
-    }
-
-    /// The first range of owned indices of `0..size` that ends after `from`, without the indices before `from`.
-    pub(crate) fn next(&self, from: usize, size: usize) -> Option<Range<usize>> {
-        next(&self.0, from, size)
-    }
+    blocks
 }
 
+/// The number of owned indices below `end`.
 fn below(levels: &[Level], end: usize) -> usize {
     let Some((level, inner)) = levels.split_first() else { return end };
     let rest = (end % level.turn).saturating_sub(level.start).min(level.block);
     end / level.turn * level.owned + below(inner, rest)
 }
 
+/// The owned index at this position, counted from 0.
 fn nth(levels: &[Level], position: usize) -> usize {
     let Some((level, inner)) = levels.split_first() else { return position };
     let owned = level.owned.max(1);
@@ -328,6 +311,7 @@ fn nth(levels: &[Level], position: usize) -> usize {
     start.saturating_add(nth(inner, position % owned))
 }
 
+/// The first range of owned indices of `0..size` that ends after `from`, without the indices before `from`.
 fn next(levels: &[Level], from: usize, size: usize) -> Option<Range<usize>> {
     if from >= size {
         return None;

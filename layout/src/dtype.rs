@@ -4,6 +4,24 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
+/// Runs an expression with a name for the Rust type of a [`DType`] that programs compute in.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! with_type {
+    ($dtype:expr, $name:ident => $run:expr) => {
+        $crate::with_type!(@match $dtype, $name, $run, F32 f32 F64 f64 I32 i32 I64 i64)
+    };
+    (@match $dtype:expr, $name:ident, $run:expr, $($kind:ident $type:ident)*) => {
+        match $dtype {
+            $($crate::DType::$kind => {
+                type $name = $type;
+                $run
+            })*
+            dtype => unreachable!("programs do not compute in {dtype}; this is a bug in polyshard"),
+        }
+    };
+}
+
 /// The type of an array's elements.
 ///
 /// Plans, costs and bounds support all of them. Programs compute in those that Rust has, see [`native`](Self::native).

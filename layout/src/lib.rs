@@ -17,7 +17,7 @@
 //! | `mesh`, `axis`, `axis_part`, `linear`, `refinement` | meshes, axes, digits of them and expressions over them |
 //! | `sharding`, `placement`, `dim`, `along`, `solve`, `congruence`, `source`, `reach` | shardings: as written, per dimension, and who owns what |
 //! | `collective`, `stages`, `sums` | what groups of ranks do, and in which order |
-//! | `dtype`, `name`, `nearest`, `message`, `words` | element types, names, errors and numbers in sentences |
+//! | `dtype`, `name`, `nearest`, `message`, `words` | element types, names, errors, and numbers and lists in sentences |
 
 mod along;
 mod axis;
@@ -42,13 +42,13 @@ mod sums;
 mod words;
 
 pub use along::{Along, ends_of_walk};
-pub use axis::{Axis, AxisExpr};
+pub use axis::{Axis, Axis as MeshAxis, AxisExpr};
 pub use axis_part::AxisPart;
 pub use collective::Collective;
 pub use dim::{Digit, DimLayout, LevelLayout, Owned};
 pub use dtype::{DType, NotNative, UnknownDType};
 pub use linear::LinearAxes;
-pub use mesh::{Mesh, MeshAxis, MeshError, ProductError};
+pub use mesh::{Mesh, MeshError, ProductError};
 pub use name::Name;
 pub use nearest::{did_you_mean, nearest};
 pub use placement::{Division, Placement};
@@ -57,4 +57,4 @@ pub use sharding::{Sharding, ShardingError, SumsError};
 pub use source::AxisSource;
 pub use stages::{Stages, StagesError};
 pub use sums::{SumAlgorithm, SumKind};
-pub use words::{are, counted};
+pub use words::{are, counted, joined};

@@ -1,18 +1,9 @@
 //! Meshes: named axes over which ranks are laid out.
 
-use crate::{Axis, Name, Neighbours, Reach, Stencil};
+use crate::{Axis, AxisPart, Name, Neighbours, Reach, Stencil, joined};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
-
-/// One axis of a [`Mesh`]: its name and number of coordinates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct MeshAxis {
-    /// The axis' name.
-    pub name: Name,
-    /// The number of coordinates along it.
-    pub extent: usize,
-}
 
 /// A grid of ranks with named axes; ranks are row-major, the last axis fastest.
 ///
@@ -27,14 +18,14 @@ pub struct MeshAxis {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(try_from = "MeshForm")]
 pub struct Mesh {
-    axes: Vec<MeshAxis>,
+    axes: Vec<Axis>,
 }
 
 /// A mesh as read from a file, not yet checked.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MeshForm {
-    axes: Vec<MeshAxis>,
+    axes: Vec<Axis>,
 }
 
 impl TryFrom<MeshForm> for Mesh {
@@ -112,7 +103,7 @@ impl Mesh {
     /// # Errors
     /// If two axes have one name, an extent is 0, or the number of ranks is beyond 2^62.
     pub fn try_new<N: Into<Name>>(axes: impl IntoIterator<Item = (N, usize)>) -> Result<Self, MeshError> {
-        let axes: Vec<_> = axes.into_iter().map(|(name, extent)| MeshAxis { name: name.into(), extent }).collect();
+        let axes: Vec<_> = axes.into_iter().map(|(name, extent)| Axis { name: name.into(), extent }).collect();
         for (i, axis) in axes.iter().enumerate() {
             if axis.extent == 0 {
                 return Err(MeshError::EmptyAxis { axis: axis.name });
@@ -122,8 +113,7 @@ impl Mesh {
             }
         }
         if !countable(&axes) {
-            let extents: Vec<_> = axes.iter().map(|axis| axis.extent.to_string()).collect();
-            return Err(MeshError::TooLarge { product: extents.join(" * ") });
+            return Err(MeshError::TooLarge { product: joined(axes.iter().map(|axis| axis.extent), " * ") });
         }
         Ok(Self { axes })
     }
@@ -198,16 +188,14 @@ impl Mesh {
     #[must_use]
     pub fn refined(&self, digits: &[Vec<usize>]) -> Self {
         assert_eq!(digits.len(), self.ndim(), "the mesh ({self}) has one list of digits per axis");
-        let axes = self.axes.iter().zip(digits).flat_map(|(axis, digits)| {
+        let axes = self.axes.iter().zip(digits).enumerate().flat_map(|(number, (axis, digits))| {
             let product: usize = digits.iter().product();
             assert_eq!(product, axis.extent, "the digits {digits:?} are those of axis {}: {}", axis.name, axis.extent);
-            let mut above = axis.extent;
+            let mut stride = axis.extent;
             digits.iter().map(move |&extent| {
-                let (end, stride) = (above, above / extent);
-                above = stride;
-                let divided = if stride > 1 { format!("/{stride}") } else { String::new() };
-                let remainder = if end < axis.extent { format!("%{extent}") } else { String::new() };
-                MeshAxis { name: Name::new(&format!("{}{divided}{remainder}", axis.name)), extent }
+                stride /= extent;
+                let digit = AxisPart { axis: number, stride, extent };
+                Axis { name: digit.display(self).to_string().into(), extent }
             })
         });
         Self { axes: axes.collect() }
@@ -215,7 +203,7 @@ impl Mesh {
 
     /// Returns the axes, outermost first.
     #[must_use]
-    pub fn as_slice(&self) -> &[MeshAxis] {
+    pub fn as_slice(&self) -> &[Axis] {
         &self.axes
     }
 
@@ -226,15 +214,14 @@ impl Mesh {
     #[track_caller]
     #[must_use]
     pub fn axes<const N: usize>(&self) -> [Axis; N] {
-        let axes: Vec<_> = self.axes.iter().map(|axis| Axis { name: axis.name, extent: axis.extent }).collect();
-        let Ok(axes) = axes.try_into() else { panic!("mesh ({self}) has {} axes, not {N}", self.ndim()) };
+        let Ok(axes) = self.axes.clone().try_into() else { panic!("mesh ({self}) has {} axes, not {N}", self.ndim()) };
         axes
     }
 
     /// Returns the axis named `name`, if the mesh has it.
     #[must_use]
     pub fn axis(&self, name: &str) -> Option<Axis> {
-        self.axes.iter().find(|axis| axis.name == *name).map(|axis| Axis { name: axis.name, extent: axis.extent })
+        self.axes.iter().find(|axis| axis.name == *name).copied()
     }
 
     /// Returns the position of the axis named `name`, if the mesh has it.
@@ -440,25 +427,21 @@ pub enum ProductError {
 fn star(own: &[usize], along: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let hold_own =
         |but: usize| along.iter().zip(own).enumerate().all(|(axis, (along, own))| axis == but || along.contains(own));
-    let moved = |axis: usize, is_before: bool| {
-        let at = along[axis].iter().filter(move |&&at| if is_before { at < own[axis] } else { at > own[axis] });
-        at.map(move |&at| {
+    let moved = |axis: usize| {
+        along[axis].iter().filter(move |&&at| at != own[axis]).map(move |&at| {
             let mut coordinates = own.to_vec();
             coordinates[axis] = at;
             coordinates
         })
     };
-    let axes = || (0..own.len()).filter(|&axis| hold_own(axis));
     let itself = hold_own(own.len()).then(|| own.to_vec());
-    axes()
-        .flat_map(|axis| moved(axis, true))
-        .chain(itself)
-        .chain(axes().rev().flat_map(|axis| moved(axis, false)))
-        .collect()
+    let mut all: Vec<_> = (0..own.len()).filter(|&axis| hold_own(axis)).flat_map(moved).chain(itself).collect();
+    all.sort_unstable();
+    all
 }
 
 /// Whether there are at most 2^62 ranks, so that sums of a few coordinates fit 64 bits.
-fn countable(axes: &[MeshAxis]) -> bool {
+fn countable(axes: &[Axis]) -> bool {
     let size = axes.iter().try_fold(1usize, |size, axis| size.checked_mul(axis.extent));
     size.is_some_and(|size| size as u64 <= 1 << 62)
 }
@@ -493,11 +476,8 @@ impl FromStr for Mesh {
 
 impl fmt::Display for Mesh {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, axis) in self.axes.iter().enumerate() {
-            let comma = if i == 0 { "" } else { ", " };
-            write!(f, "{comma}{}: {}", axis.name, axis.extent)?;
-        }
-        Ok(())
+        let axis = |axis: &Axis| format!("{}: {}", axis.name, axis.extent);
+        f.write_str(&joined(self.axes.iter().map(axis), ", "))
     }
 }
 

@@ -15,15 +15,13 @@ use crate::linear::LinearAxes;
 use crate::source::AxisSource;
 use crate::{Mesh, ShardingError};
 
-/// Where the owner is along each axis, by position.
-pub(crate) type Solution = Vec<(usize, AxisSource)>;
-
-/// Solves the placements of digits for the coordinates, in an order in which each depends on earlier ones only.
+/// Solves the placements of digits for the coordinates: where the owner is along each axis, by position, in an order in which each
+/// depends on earlier ones only.
 pub(crate) fn solve(
     placed: &[(Digit, &LinearAxes)],
     pins: &[(usize, usize)],
     mesh: &Mesh,
-) -> Result<Solution, ShardingError> {
+) -> Result<Vec<(usize, AxisSource)>, ShardingError> {
     let name = |axis: usize| mesh.as_slice()[axis].name;
     let extent = |axis: usize| mesh.as_slice()[axis].extent as i64;
     let mut solved: Vec<(usize, AxisSource)> =

@@ -8,7 +8,7 @@
 //!                                  x%4   {0 1 2 3} {4 5 6 7}            inside of nodes
 //! ```
 
-use crate::{AxisPart, Mesh};
+use crate::{AxisPart, Mesh, joined};
 use serde::{Deserialize, Serialize};
 
 /// The stages of a collective along some axes, in the order in which data spread; reductions run them backwards.
@@ -80,7 +80,7 @@ impl Stages {
         }
         let is_before = |a: &AxisPart, b: &AxisPart| a.axis < b.axis || a.axis == b.axis && a.stride > b.stride;
         if let Some(parts) = self.0.iter().find(|parts| !parts.is_sorted_by(is_before)) {
-            return Err(StagesError::Order { digits: list(parts.iter(), mesh) });
+            return Err(StagesError::Order { digits: list(parts, mesh) });
         }
         for &axis in axes {
             let described = mesh.as_slice()[axis];
@@ -89,7 +89,7 @@ impl Stages {
                 .iter()
                 .try_fold(1, |stride, part| (part.stride == stride && part.extent > 1).then(|| part.end()).flatten());
             if follow != Some(described.extent) {
-                let (axis, digits) = (described.name.to_string(), list(digits.iter(), mesh));
+                let (axis, digits) = (described.name.to_string(), list(&digits, mesh));
                 return Err(StagesError::Digits { axis, digits, extent: described.extent });
             }
         }
@@ -132,7 +132,7 @@ impl Stages {
     /// Returns each stage as text: `x/4`, or `y, x/4` if it is along several digits.
     #[must_use]
     pub fn names(&self, mesh: &Mesh) -> Vec<String> {
-        self.0.iter().map(|parts| list(parts.iter(), mesh)).collect()
+        self.0.iter().map(|parts| list(parts, mesh)).collect()
     }
 
     /// The digits of an axis, the lowest first.
@@ -143,9 +143,9 @@ impl Stages {
     }
 }
 
-fn list<'a>(parts: impl Iterator<Item = &'a AxisPart>, mesh: &Mesh) -> String {
-    let shown: Vec<_> = parts.map(|part| part.display(mesh).to_string()).collect();
-    if shown.is_empty() { "none".into() } else { shown.join(", ") }
+fn list(parts: &[AxisPart], mesh: &Mesh) -> String {
+    let shown = joined(parts.iter().map(|part| part.display(mesh)), ", ");
+    if parts.is_empty() { "none".into() } else { shown }
 }
 
 #[cfg(test)]

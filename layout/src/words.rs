@@ -1,4 +1,6 @@
-//! Numbers in sentences.
+//! Numbers and lists in sentences.
+
+use std::fmt::Display;
 
 /// Returns a number with its noun, singular or plural.
 ///
@@ -8,7 +10,7 @@
 /// assert_eq!([counted(2, "axis"), counted(0, "matrix"), counted(3, "process")], ["2 axes", "0 matrices", "3 processes"]);
 /// ```
 #[must_use]
-pub fn counted(count: impl std::fmt::Display, noun: &str) -> String {
+pub fn counted(count: impl Display, noun: &str) -> String {
     let count = count.to_string();
     if count == "1" {
         return format!("1 {noun}");
@@ -25,6 +27,18 @@ pub fn counted(count: impl std::fmt::Display, noun: &str) -> String {
         _ => "s",
     };
     format!("{count} {noun}{plural}")
+}
+
+/// Returns items as text, with a separator between them.
+///
+/// ```
+/// use polyshard::layout::joined;
+/// assert_eq!((joined([4, 6], " x "), joined(["A"], ", ")), ("4 x 6".into(), "A".into()));
+/// ```
+#[must_use]
+pub fn joined<T: Display>(items: impl IntoIterator<Item = T>, separator: &str) -> String {
+    let items: Vec<_> = items.into_iter().map(|item| item.to_string()).collect();
+    items.join(separator)
 }
 
 /// Returns the verb that goes with a number of things.

@@ -162,7 +162,9 @@ fn error(machine: &Machine, measured: &Measurement) -> Result<f64, MachineError>
     Ok((predicted / measured.seconds - 1.0).abs())
 }
 
-fn median(mut values: Vec<f64>) -> Option<f64> {
+/// Returns the middle of some values, or the mean of the two in the middle; `None` if there are none.
+#[must_use]
+pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     match values.len() % 2 {

@@ -146,6 +146,7 @@ fn farthest(edges: &[f64]) -> f64 {
     longest
 }
 
+/// Sends `bytes` bytes from each rank to the next, and from the last to the first; returns the latency.
 fn permute(router: &Router<'_>, loads: &mut Loads, group: &[usize], bytes: f64) -> f64 {
     let mut latency = 0.0f64;
     for (&source, &target) in group.iter().zip(group.iter().cycle().skip(1)) {
@@ -157,13 +158,18 @@ fn permute(router: &Router<'_>, loads: &mut Loads, group: &[usize], bytes: f64) 
 
 fn all_to_all(router: &Router<'_>, loads: &mut Loads, group: &[usize], bytes: f64) -> f64 {
     let piece = bytes / group.len() as f64;
-    if let Some(sides) = sides(router, group) {
-        return all_to_all_in_box(router, loads, group, &sides, piece);
+    match sides(router, group) {
+        Some(sides) => all_to_all_in_box(router, loads, group, &sides, piece),
+        None => pairs(router, loads, group, piece),
     }
+}
+
+/// Sends `bytes` bytes from each rank to each other; returns the latency.
+fn pairs(router: &Router<'_>, loads: &mut Loads, group: &[usize], bytes: f64) -> f64 {
     let mut latency = 0.0f64;
     for &source in group {
         for &target in group.iter().filter(|&&target| target != source) {
-            router.load(loads, source, target, piece);
+            router.load(loads, source, target, bytes);
             latency = latency.max(router.latency(source, target));
         }
     }
@@ -212,20 +218,11 @@ fn all_to_all_in_box(router: &Router<'_>, loads: &mut Loads, group: &[usize], si
         let each = piece * (left / n) as f64;
         let mut farthest = 0.0f64;
         for line in lines(dim, *n, group) {
-            if dim.is_switch() {
+            farthest = farthest.max(match dim.is_switch() {
                 // All ports carry equal loads.
-                for (&source, &target) in line.iter().zip(line.iter().cycle().skip(1)) {
-                    router.load(loads, source, target, each * (*n as f64 - 1.0));
-                    farthest = farthest.max(router.latency(source, target));
-                }
-                continue;
-            }
-            for &source in &line {
-                for &target in line.iter().filter(|&&target| target != source) {
-                    router.load(loads, source, target, each);
-                    farthest = farthest.max(router.latency(source, target));
-                }
-            }
+                true => permute(router, loads, &line, each * (*n as f64 - 1.0)),
+                false => pairs(router, loads, &line, each),
+            });
         }
         latency = latency.max(so_far + farthest);
         match arrives {
@@ -332,13 +329,8 @@ mod tests {
     fn an_all_to_all_in_a_box_loads_what_its_messages_do() {
         use crate::{Device, Interconnect, Level, Machine};
         let level = |name: &str, count, interconnect, shared_ports| Level {
-            name: name.into(),
-            count,
-            interconnect,
-            bandwidth: 1.0,
-            latency: count as f64,
             shared_ports,
-            bypass: None,
+            ..Level::new(name, count, interconnect, 1.0, count as f64)
         };
         let device = Device { memory_bandwidth: 1.0, memory_capacity: 1, ..Device::default() };
         let machine = |levels| Machine::new("m", levels, device.clone()).expect("a machine");
@@ -376,8 +368,8 @@ mod tests {
                 let mut together = Loads::default();
                 let latency = send(&router, &mut together, Collective::AllToAll, &group, 12.0, Algorithm::Ring);
                 assert_eq!(latency, farthest, "{group:?} on {machine}");
-                assert!(one_by_one.bytes.keys().eq(together.bytes.keys()), "{group:?} on {machine}");
-                for (one, other) in one_by_one.bytes.values().zip(together.bytes.values()) {
+                assert!(one_by_one.keys().eq(together.keys()), "{group:?} on {machine}");
+                for (one, other) in one_by_one.values().zip(together.values()) {
                     assert!((one - other).abs() < 1e-9, "{group:?} on {machine}: {one} {other}");
                 }
             }

@@ -34,7 +34,7 @@ mod time;
 pub mod units;
 
 pub use algorithm::Algorithm;
-pub use calibrate::{Calibration, Measurement, calibrate, cross_validate};
+pub use calibrate::{Calibration, Measurement, calibrate, cross_validate, median};
 pub use error::MachineError;
 pub use grouped::GroupedCollective;
 pub use link::{Link, fit_link};
@@ -45,6 +45,7 @@ pub use products::Products;
 pub use profile::{Profile, fit_profiles, leave_one_out};
 pub use time::{Seconds, seconds, seconds_of_messages};
 
+use polyshard_layout::joined;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -184,14 +185,18 @@ pub struct Device {
 /// assert_eq!(machine.coordinates(35), [2, 3]); // the 4th GPU of the 3rd node
 /// # Ok::<(), polyshard::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Machine {
     name: String,
-    levels: Vec<Level>,
-    device: Device,
-    profiles: Vec<Profile>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     shared_memory: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     disturbed: Option<String>,
+    device: Device,
+    #[serde(rename = "level")]
+    levels: Vec<Level>,
+    #[serde(rename = "profile", skip_serializing_if = "Vec::is_empty")]
+    profiles: Vec<Profile>,
 }
 
 impl Machine {
@@ -260,10 +265,8 @@ impl Machine {
     /// # Errors
     /// If there is no such level; the error lists the levels.
     pub fn level(&self, name: &str) -> Result<usize, MachineError> {
-        self.levels.iter().position(|level| level.name == name).ok_or_else(|| MachineError::UnknownLevel {
-            name: name.into(),
-            levels: self.levels.iter().map(|level| level.name.clone()).collect(),
-        })
+        let position = self.levels.iter().position(|level| level.name == name);
+        position.ok_or_else(|| MachineError::UnknownLevel { name: name.into(), levels: self.names() })
     }
 
     /// Returns the machine with these counts, outermost first.
@@ -457,10 +460,11 @@ impl Level {
 
 impl Device {
     fn check(&self) -> Result<(), MachineError> {
+        let wrong = |what: String, value: String, instead| Err(MachineError::Device { what, value, instead });
         let flops = self.flops.iter().map(|(name, value)| (format!("flops of `{name}`"), *value));
         let nests = self.nests.iter().map(|(name, value)| (format!("nests of `{name}`"), *value));
-        let memory = [("memory_bandwidth".to_string(), self.memory_bandwidth)];
         let stated = [
+            ("memory_bandwidth", Some(self.memory_bandwidth)),
             ("memory_alone", self.memory_alone),
             ("memory_of_others", self.memory_of_others),
             ("write_bandwidth", self.write_bandwidth),
@@ -468,9 +472,9 @@ impl Device {
             ("transposing_bandwidth", self.transposing_bandwidth),
         ];
         let stated = stated.into_iter().filter_map(|(what, value)| Some((what.to_string(), value?)));
-        for (what, value) in memory.into_iter().chain(stated).chain(flops).chain(nests) {
+        for (what, value) in stated.chain(flops).chain(nests) {
             if !positive(value) {
-                return Err(MachineError::Device { what, value: value.to_string(), instead: "give more than 0" });
+                return wrong(what, value.to_string(), "give more than 0");
             }
         }
         let latencies = [
@@ -480,15 +484,14 @@ impl Device {
         ];
         for (what, value) in latencies {
             if !(value >= 0.0 && value.is_finite()) {
-                let (what, value) = (what.into(), format!("{value} s"));
-                return Err(MachineError::Device { what, value, instead: "give 0 or more" });
+                return wrong(what.into(), format!("{value} s"), "give 0 or more");
             }
         }
         self.products.iter().try_for_each(|(dtype, products)| products.check(dtype))?;
         // TOML's integers are signed; a machine that cannot be written cannot be read either.
         if self.memory_capacity == 0 || i64::try_from(self.memory_capacity).is_err() {
-            let (what, value) = ("memory_capacity".into(), self.memory_capacity.to_string());
-            return Err(MachineError::Device { what, value, instead: "give 1 byte or more, and less than 2^63" });
+            let instead = "give 1 byte or more, and less than 2^63";
+            return wrong("memory_capacity".into(), self.memory_capacity.to_string(), instead);
         }
         Ok(())
     }
@@ -505,9 +508,9 @@ impl Machine {
     /// ```
     #[must_use]
     pub fn shape(&self) -> String {
-        let levels: Vec<_> = self.levels.iter().map(|level| units::counted(level.count, &level.name)).collect();
+        let levels = self.levels.iter().map(|level| units::counted(level.count, &level.name));
         // For a torus, `4 x x 4 y` would be hard to read.
-        levels.join(if self.levels.iter().any(|level| level.name.len() == 1) { ", " } else { " x " })
+        joined(levels, if self.levels.iter().any(|level| level.name.len() == 1) { ", " } else { " x " })
     }
 }
 

@@ -90,8 +90,18 @@ impl Machine {
     /// fewer dimensions.
     pub fn sized(name: &str, counts: &[usize]) -> Result<Self, MachineError> {
         match name {
-            "a100" => Self::new(name, vec![node(4), a100(16)], a100_device())?.with_counts(counts),
-            "v100" => Self::new(name, vec![node(4), v100(8)], v100_device())?.with_counts(counts),
+            "a100" => {
+                let gpu = Level::new("gpu", 16, Interconnect::Switch, 270e9, 3e-6);
+                let floats =
+                    [("f64", 9.7e12), ("f32", 1.95e13), ("tf32", 1.56e14), ("f16", 3.12e14), ("bf16", 3.12e14)];
+                let device = device(1.555e12, 40_000_000_000, &[&floats[..], &[("i8", 6.24e14)]].concat());
+                Self::new(name, vec![node(), gpu], device)?.with_counts(counts)
+            }
+            "v100" => {
+                let gpu = Level { bypass: Some(16e9), ..Level::new("gpu", 8, Interconnect::Ring, 67.5e9, 3e-6) };
+                let device = device(9e11, 16_000_000_000, &[("f64", 7.8e12), ("f32", 1.57e13), ("f16", 1.25e14)]);
+                Self::new(name, vec![node(), gpu], device)?.with_counts(counts)
+            }
             "tpu-v4p" => {
                 let device = device(1.2e12, 32_000_000_000, &[("bf16", 2.75e14), ("i8", 2.75e14)]);
                 tpu(name, counts, 3, |extent| extent.is_multiple_of(4), 4.5e10, device)
@@ -110,31 +120,8 @@ impl Machine {
 }
 
 /// Nodes that share one network card each, on the network of a data centre.
-fn node(count: usize) -> Level {
-    let interconnect = Interconnect::Switch;
-    let (bandwidth, latency) = (8e9, 2e-5);
-    Level { name: "node".into(), count, interconnect, bandwidth, latency, shared_ports: Some(1), bypass: None }
-}
-
-fn a100(count: usize) -> Level {
-    let interconnect = Interconnect::Switch;
-    let (bandwidth, latency) = (270e9, 3e-6);
-    Level { name: "gpu".into(), count, interconnect, bandwidth, latency, shared_ports: None, bypass: None }
-}
-
-fn v100(count: usize) -> Level {
-    let interconnect = Interconnect::Ring;
-    let (bandwidth, latency) = (67.5e9, 3e-6);
-    Level { name: "gpu".into(), count, interconnect, bandwidth, latency, shared_ports: None, bypass: Some(16e9) }
-}
-
-fn a100_device() -> Device {
-    let floats = [("f64", 9.7e12), ("f32", 1.95e13), ("tf32", 1.56e14), ("f16", 3.12e14), ("bf16", 3.12e14)];
-    device(1.555e12, 40_000_000_000, &[&floats[..], &[("i8", 6.24e14)]].concat())
-}
-
-fn v100_device() -> Device {
-    device(9e11, 16_000_000_000, &[("f64", 7.8e12), ("f32", 1.57e13), ("f16", 1.25e14)])
+fn node() -> Level {
+    Level { shared_ports: Some(1), ..Level::new("node", 4, Interconnect::Switch, 8e9, 2e-5) }
 }
 
 fn device(memory_bandwidth: f64, memory_capacity: u64, flops: &[(&str, f64)]) -> Device {
@@ -163,8 +150,7 @@ fn tpu(
     }
     let level = |(&count, dimension): (&usize, &str)| {
         let interconnect = if wraps(count) { Interconnect::Ring } else { Interconnect::Line };
-        let name = dimension.to_string();
-        Level { name, count, interconnect, bandwidth, latency: 1e-6, shared_ports: None, bypass: None }
+        Level::new(dimension, count, interconnect, bandwidth, 1e-6)
     };
     Machine::new(name, extents.iter().zip(["x", "y", "z"]).map(level).collect(), device)
 }

@@ -48,10 +48,7 @@ pub(crate) enum Part {
 }
 
 /// The bytes that each resource carries.
-#[derive(Default)]
-pub(crate) struct Loads {
-    pub(crate) bytes: BTreeMap<Resource, f64>,
-}
+pub(crate) type Loads = BTreeMap<Resource, f64>;
 
 /// A machine's levels as single switches, rings and lines.
 pub(crate) struct Router<'a> {
@@ -128,7 +125,7 @@ impl<'a> Router<'a> {
     /// Adds `bytes` from `source` to `target` to the loads of all resources on the path.
     pub(crate) fn load(&self, loads: &mut Loads, source: usize, target: usize, bytes: f64) {
         self.walk(source, target, &mut |resource, share| {
-            *loads.bytes.entry(resource).or_default() += bytes * share;
+            *loads.entry(resource).or_default() += bytes * share;
         });
     }
 

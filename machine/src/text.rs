@@ -16,27 +16,19 @@
 //! on reading as [`Machine::new`] refuses it, and an unknown key is an error, since it is most likely misspelt.
 
 use super::{Device, Level, Machine, MachineError, Profile};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::Deserialize;
 
-#[derive(Serialize, Deserialize)]
+/// A machine as read from a file, not yet checked.
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Text {
     name: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     shared_memory: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     disturbed: Option<String>,
     device: Device,
     level: Vec<Level>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     profile: Vec<Profile>,
-}
-
-/// The fields of its TOML, for other formats.
-impl Serialize for Machine {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.text().serialize(serializer)
-    }
 }
 
 impl Machine {
@@ -73,8 +65,9 @@ impl Machine {
     /// If the text is not TOML, lacks a key or has an unknown one (the error gives the place), or describes a machine
     /// that [`new`](Self::new) or [`with_profiles`](Self::with_profiles) refuse.
     pub fn from_toml(text: &str) -> Result<Self, MachineError> {
-        let text: Text =
-            toml::from_str(text).map_err(|error| MachineError::Syntax { why: tidy(&error.to_string()) })?;
+        // The message ends in a line break.
+        let syntax = |error: toml::de::Error| MachineError::Syntax { why: error.to_string().trim_end().into() };
+        let text: Text = toml::from_str(text).map_err(syntax)?;
         let machine = Self::new(text.name, text.level, text.device)?.with_profiles(text.profile)?;
         let machine = match text.shared_memory {
             Some(level) => machine.with_shared_memory(&level)?,
@@ -89,19 +82,9 @@ impl Machine {
     /// Never: every machine can be written.
     #[must_use]
     pub fn to_toml(&self) -> String {
-        match toml::to_string(&self.text()) {
+        match toml::to_string(self) {
             Ok(text) => text,
             Err(error) => panic!("machine `{}` cannot be written: {error}; this is a bug in polyshard", self.name),
         }
     }
-
-    fn text(&self) -> Text {
-        let Self { name, levels: level, device, profiles: profile, shared_memory, disturbed } = self.clone();
-        Text { name, shared_memory, disturbed, device, level, profile }
-    }
-}
-
-/// The message without the line break at its end.
-fn tidy(message: &str) -> String {
-    message.trim_end().into()
 }

@@ -107,7 +107,7 @@ pub fn seconds_of_messages(machine: &Machine, messages: &[(usize, usize, f64)]) 
 /// The time of the slowest resource, and the latency, times a factor.
 fn slowest(machine: &Machine, loads: &Loads, latency: f64, factor: f64) -> Seconds {
     let mut slowest: Option<(Resource, f64)> = None;
-    for (&resource, &bytes) in &loads.bytes {
+    for (&resource, &bytes) in loads {
         let seconds = bytes / Rate::of(resource).bandwidth(machine) / ports(machine, resource);
         // Sums in another order differ in their last bits; the first of equals is named.
         if slowest.is_none_or(|(_, most)| seconds > most * (1.0 + 1e-12)) {
@@ -150,7 +150,7 @@ pub(crate) fn bytes_by_rate(
     let (loads, latency) = loads(machine, collective, algorithm)?;
     let factor = machine.factor(collective);
     let mut most = BTreeMap::new();
-    for (&resource, &bytes) in &loads.bytes {
+    for (&resource, &bytes) in &loads {
         let most: &mut f64 = most.entry(Rate::of(resource)).or_default();
         *most = most.max(factor * bytes / ports(machine, resource));
     }

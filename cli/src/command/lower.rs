@@ -7,7 +7,7 @@ use crate::dtypes::dtype_parser;
 use crate::error::{CliError, Result};
 use clap::ValueEnum;
 use polyshard::draw::Draw;
-use polyshard::layout::{DType, Name};
+use polyshard::layout::{DType, Name, joined};
 use polyshard::runtime::Output;
 use polyshard::schedule::Schedule;
 use polyshard::source::{SourceOptions, rust_main, rust_source};
@@ -75,9 +75,7 @@ pub(crate) fn lower(arguments: &Arguments) -> Result<String> {
     };
     let Lowered { program, schedules, rounds, chosen, .. } = &lowered;
     chosen.iter().for_each(|(.., gap)| remark_gap(*gap));
-    if let Some(path) = &arguments.draw {
-        files::save(path, &files::drawn(program.draw())?)?;
-    }
+    files::draw(arguments.draw.as_deref(), || program.draw())?;
     Ok(match arguments.print {
         Print::Program => program.to_string(),
         Print::Explain => program.explain(),
@@ -98,9 +96,9 @@ pub(crate) fn lower(arguments: &Arguments) -> Result<String> {
 pub(crate) fn chains(schedules: &[Schedule], rounds: &[Rounds], inputs: &[(Name, PathBuf)]) -> Result<String> {
     let mut text = String::new();
     if !inputs.is_empty() {
-        let files: Vec<_> = inputs.iter().map(|(name, path)| format!("{name}={}", path.display())).collect();
+        let files = joined(inputs.iter().map(|(name, path)| format!("{name}={}", path.display())), " ");
         // A line break would end the comment.
-        text = format!("// files in this order: {}\n", files.join(" ").replace(char::is_control, "?"));
+        text = format!("// files in this order: {}\n", files.replace(char::is_control, "?"));
     }
     for (number, schedule) in schedules.iter().enumerate() {
         let begun = rounds.iter().filter(|rounds| rounds.kernels.start == number);
@@ -123,8 +121,7 @@ pub(crate) fn chains(schedules: &[Schedule], rounds: &[Rounds], inputs: &[(Name,
 
 /// The texts of files, each after its name.
 pub(crate) fn listed(files: &[(&str, String)]) -> String {
-    let texts: Vec<_> = files.iter().map(|(name, text)| format!("// {name}\n\n{text}")).collect();
-    texts.join("\n")
+    joined(files.iter().map(|(name, text)| format!("// {name}\n\n{text}")), "\n")
 }
 
 /// Writes files into a new folder.

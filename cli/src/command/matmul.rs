@@ -7,7 +7,7 @@
 
 mod ways;
 
-use crate::command::files::{self, drawn};
+use crate::command::files;
 use crate::command::hardware::placed;
 use crate::command::mesh::{named_mesh, pairs};
 use crate::command::print::json;
@@ -104,14 +104,13 @@ pub fn matmul(arguments: &Arguments) -> Result<String> {
         return Err(CliError::refused(what, "use more devices or smaller sizes, or `--search` for other shardings"));
     }
     let run = if arguments.run { Some(run(&product, dtype, best)?) } else { None };
-    if let Some(path) = &arguments.draw {
+    files::draw(arguments.draw.as_deref(), || {
         let step = |step: &WayStep| {
             let (title, cost, groups) = (step.step.clone(), step.cost.clone(), step.groups.clone());
             MeshStep { title, cost, groups }
         };
-        let steps: Vec<_> = best.steps.iter().map(step).collect();
-        files::save(path, &drawn(draw::product(&product.to_string(), &mesh, &steps))?)?;
-    }
+        draw::product(&product.to_string(), &mesh, &best.steps.iter().map(step).collect::<Vec<_>>())
+    })?;
     // Free factors belong to no case yet.
     let case = arguments.search.is_none().then(|| product.case());
     if arguments.json {
@@ -154,9 +153,6 @@ fn row(nth: usize, way: &Way, is_free: bool) -> [String; 9] {
 }
 
 /// Runs a way in `f64` on one thread per rank. Elements are small whole numbers, so that sums are exact in any order.
-///
-/// # Errors
-/// If there are too many ranks or operations or too little memory, or an element of the result is wrong.
 fn run(product: &Product, dtype: DType, way: &Way) -> Result<Trial> {
     let ranks = product.mesh().size();
     check_ranks("the mesh", ranks, RANKS)?;

@@ -4,7 +4,7 @@
 
 use crate::axes::{Axes, is_name};
 use crate::error::{CliError, Result};
-use polyshard::layout::Mesh;
+use polyshard::layout::{Mesh, joined};
 use polyshard::planner::placement::ParallelismMatrix;
 use std::num::{IntErrorKind, ParseIntError};
 
@@ -12,9 +12,6 @@ use std::num::{IntErrorKind, ParseIntError};
 const RANKS: usize = 1 << 20;
 
 /// Returns the mesh with these names and extents of axes, outermost first.
-///
-/// # Errors
-/// If the mesh is invalid, or has too many ranks.
 pub(crate) fn mesh(axes: &[(String, usize)]) -> Result<Mesh> {
     checked(Axes::named(axes)?.mesh(|_| String::new()))
 }
@@ -27,9 +24,9 @@ pub fn named_mesh(text: &str, names: [&str; 3]) -> Result<Mesh> {
     let axes: Axes = text.parse()?;
     let count = axes.extents().len();
     if !axes.are_named() && count > names.len() {
-        let like: Vec<_> = axes.extents().iter().enumerate().map(|(nth, extent)| format!("a{nth}={extent}")).collect();
+        let like = axes.extents().into_iter().enumerate().map(|(nth, extent)| format!("a{nth}={extent}"));
         let what = format!("the mesh `{text}` has {count} axes without names");
-        return Err(CliError::refused(what, format!("name them, as in {}", like.join(","))));
+        return Err(CliError::refused(what, format!("name them, as in {}", joined(like, ","))));
     }
     checked(axes.mesh(|nth| names[nth].to_owned()))
 }
@@ -43,9 +40,6 @@ fn checked(mesh: Mesh) -> Result<Mesh> {
 }
 
 /// Parses `I=8,J=16`; `like` is an example for the error.
-///
-/// # Errors
-/// If it is not names and whole numbers, or one is too large.
 pub(crate) fn pairs(what: &'static str, text: &str, like: &str) -> Result<Vec<(String, usize)>> {
     let form = format!("names and whole numbers, such as {like}");
     let read = |part: &str| match part.split_once('=') {
@@ -71,7 +65,7 @@ pub fn numbers(what: &'static str, text: &str, like: &str) -> Result<Vec<usize>>
 /// # Errors
 /// If it is neither, or not a matrix.
 pub fn matrix(text: &str) -> Result<ParallelismMatrix> {
-    let commas = || text.split_whitespace().collect::<Vec<_>>().join(",");
+    let commas = || joined(text.split_whitespace(), ",");
     let rows = serde_json::from_str::<Vec<Vec<usize>>>(text).or_else(|_| serde_json::from_str(&commas()));
     let named = format!("the matrix `{text}`");
     let rows = rows.map_err(|_| CliError::unreadable(&*named, "a row for each axis, such as [[1,4],[4,4]]"))?;

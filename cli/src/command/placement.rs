@@ -5,13 +5,14 @@
 mod traffic;
 
 use crate::axes::Axes;
-use crate::command::files::{self, drawn};
+use crate::command::files;
 use crate::command::hardware::Hardware;
 use crate::command::mesh::numbers;
 use crate::command::print::{json, listed};
 use crate::error::{CliError, Result};
 use crate::numbers::whole;
 use polyshard::draw;
+use polyshard::layout::joined;
 use polyshard::machine::units::{counted, seconds, table};
 use polyshard::machine::{Collective, Machine};
 use polyshard::planner::placement::{
@@ -120,10 +121,10 @@ pub fn placement(arguments: &Arguments) -> Result<String> {
     };
     let all = found.ranked.len();
     found.ranked.truncate(listed(arguments.top, usize::MAX, all)?);
-    if let Some(path) = &arguments.draw {
+    files::draw(arguments.draw.as_deref(), || {
         let matrices = found.ranked.iter().map(|ranked| &ranked.matrix);
-        files::save(path, &drawn(draw::placements(&found.title(), &found.levels, &found.names, matrices))?)?;
-    }
+        draw::placements(&found.title(), &found.levels, &found.names, matrices)
+    })?;
     Ok(if arguments.json { found.json(&hierarchy) + "\n" } else { found.text(arguments, all) })
 }
 
@@ -172,9 +173,9 @@ struct Found {
 
 impl Found {
     fn title(&self) -> String {
-        let levels: Vec<_> = self.levels.iter().map(|(name, count)| counted(count, name)).collect();
+        let levels = joined(self.levels.iter().map(|(name, count)| counted(count, name)), " x ");
         let machine = self.machine.as_ref().map(|machine| format!("{}: ", machine.name())).unwrap_or_default();
-        format!("mesh {} on {machine}{}", self.mesh, levels.join(" x "))
+        format!("mesh {} on {machine}{levels}", self.mesh)
     }
 
     fn json(&self, hierarchy: &[usize]) -> String {
@@ -191,9 +192,8 @@ impl Found {
     fn text(&self, arguments: &Arguments, all: usize) -> String {
         let mut text = format!("{}\n", self.title());
         if !self.workload.is_empty() {
-            let workload: Vec<_> =
-                self.workload.iter().map(|traffic| traffic::describe(traffic, &self.names)).collect();
-            text += &format!("{}, by {}\n", workload.join(", "), arguments.hardware.algorithm());
+            let workload = joined(self.workload.iter().map(|traffic| traffic::describe(traffic, &self.names)), ", ");
+            text += &format!("{workload}, by {}\n", arguments.hardware.algorithm());
         }
         let mut head = vec![String::new(), "matrix".into()];
         if !self.workload.is_empty() {
@@ -224,8 +224,8 @@ impl Found {
         // The levels that each axis is divided over.
         row.extend(ranked.matrix.rows().iter().map(|factors| {
             let cut = factors.iter().zip(&self.levels).filter(|(factor, _)| **factor > 1);
-            let cut: Vec<_> = cut.map(|(factor, (name, _))| counted(factor, name)).collect();
-            if cut.is_empty() { "1".into() } else { cut.join(" x ") }
+            let cut = joined(cut.map(|(factor, (name, _))| counted(factor, name)), " x ");
+            if cut.is_empty() { "1".into() } else { cut }
         }));
         row
     }

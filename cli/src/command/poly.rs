@@ -3,7 +3,7 @@
 use crate::command::compute::{Found, Target};
 use crate::command::files::{ArrayFile, array_file};
 use crate::error::{CliError, Result};
-use polyshard::layout::{DType, Name};
+use polyshard::layout::{DType, Name, joined};
 use polyshard::machine::Machine;
 use polyshard::planner::SequenceError;
 use polyshard::planner::cost::Cost;
@@ -152,10 +152,9 @@ impl Source {
         let open = file.open();
         for (nth, (name, value, written)) in self.values.iter().enumerate() {
             let Some((_, is_whole)) = open.iter().find(|(other, _)| other == name) else {
-                let names: Vec<_> = open.iter().map(|(name, _)| format!("`{name}`")).collect();
-                let known = match names.is_empty() {
+                let known = match open.is_empty() {
                     true => "all numbers in the file are written out".to_owned(),
-                    false => format!("the names for numbers are {}", names.join(", ")),
+                    false => format!("the names for numbers are {}", quoted(open.iter().map(|(name, _)| name))),
                 };
                 let what = format!("name `{name}` in `{}` for `--let` to set", self.file.display());
                 return Err(CliError::unknown(what, known));
@@ -173,8 +172,8 @@ impl Source {
 }
 
 /// Names, quoted for a message.
-fn quoted(names: &[Name]) -> String {
-    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+fn quoted<'a>(names: impl IntoIterator<Item = &'a Name>) -> String {
+    joined(names.into_iter().map(|name| format!("`{name}`")), ", ")
 }
 
 fn mistaken(path: &Path, text: &str, mistakes: Vec<Mistake>) -> CliError {
@@ -229,9 +228,6 @@ impl Kernels {
     }
 
     /// Returns the arrays to write and their files, and makes these arrays outputs of the programs.
-    ///
-    /// # Errors
-    /// If a name is unknown or given twice, or if there are several files without names.
     pub(crate) fn targets(&mut self, files: &[ArrayFile]) -> Result<Vec<Target>> {
         let names: Vec<Name> = self.results().into_iter().map(|(name, _)| name).collect();
         self.asked.clear();
@@ -318,18 +314,12 @@ impl Kernels {
     }
 
     /// The predicted seconds of chosen schedules on a machine.
-    ///
-    /// # Errors
-    /// As for [`chosen`](Self::chosen).
     pub(crate) fn seconds(&self, ranks: usize, machine: &Machine, limits: Limits) -> Result<f64> {
         let found = Found { machine: machine.clone(), measured: None };
         Ok(self.chosen(ranks, found, limits)?.chosen.map_or(0.0, |(_, cost, _)| cost.seconds()))
     }
 
     /// Chooses schedules for kernels with `auto`, on at most this many ranks of a machine.
-    ///
-    /// # Errors
-    /// If none is found, or kernels do not fit together.
     pub(crate) fn chosen(&self, ranks: usize, found: Found, limits: Limits) -> Result<Lowered> {
         if let ([schedule], true) = (&self.schedules[..], self.rounds.is_empty()) {
             let choice = schedule.auto(ranks, &found.machine).limits(limits).find()?;

@@ -2,6 +2,7 @@
 
 use crate::command::files::output;
 use crate::error::{CliError, Result};
+use polyshard::ndarray::{Dimension, indices};
 use polyshard::runtime::{Element, Output, Result as RunResult, npy_header};
 use std::path::Path;
 
@@ -23,10 +24,13 @@ fn write<T: Element>(shape: &[usize], seed: u64, out: &Output, fortran: bool, by
     let mut file = out.clone().with_room(bytes + header.len() as u128)?.create()?;
     file.write(&header)?;
     let mut piece: Vec<T> = Vec::with_capacity(PIECE / size_of::<T>());
-    let (mut index, elements) = (vec![0; shape.len()], bytes / size_of::<T>() as u128);
-    for _ in 0..elements {
-        piece.push(T::random(seed, &index));
-        step(&mut index, shape, fortran);
+    // The last dimension is fastest, or the first one in Fortran order.
+    let dims: Vec<usize> = if fortran { shape.iter().rev().copied().collect() } else { shape.to_vec() };
+    for mut index in indices(dims) {
+        if fortran {
+            index.slice_mut().reverse();
+        }
+        piece.push(T::random(seed, index.slice()));
         if piece.len() == piece.capacity() {
             file.write_elements(&piece)?;
             piece.clear();
@@ -34,16 +38,4 @@ fn write<T: Element>(shape: &[usize], seed: u64, out: &Output, fortran: bool, by
     }
     file.write_elements(&piece)?;
     file.finish()
-}
-
-/// Advances to the next index: the last dimension is fastest, or the first one in Fortran order.
-fn step(index: &mut [usize], shape: &[usize], fortran: bool) {
-    for nth in 0..index.len() {
-        let dim = if fortran { nth } else { index.len() - 1 - nth };
-        index[dim] += 1;
-        if index[dim] < shape[dim] {
-            return;
-        }
-        index[dim] = 0;
-    }
 }

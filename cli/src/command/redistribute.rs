@@ -8,7 +8,7 @@ mod problem;
 mod trial;
 mod uneven;
 
-use crate::command::files::{self, drawn};
+use crate::command::files;
 use crate::command::print::json;
 use crate::command::threads::Trial;
 use crate::error::{CliError, Result};
@@ -16,7 +16,6 @@ use clap::ArgGroup;
 use judge::Judge;
 use polyshard::draw;
 use polyshard::machine::units::{self, counted};
-use polyshard::planner::Report;
 use problem::{Problem, Types};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -62,9 +61,9 @@ pub struct Arguments {
 
 /// A plan as JSON, with its time over the links and its run if requested.
 #[derive(Serialize)]
-struct Answer {
+struct Answer<R> {
     #[serde(flatten)]
-    report: Report,
+    report: R,
     /// The time over the given links.
     #[serde(skip_serializing_if = "Option::is_none")]
     seconds: Option<f64>,
@@ -91,12 +90,12 @@ pub fn redistribute(arguments: &Arguments) -> Result<String> {
             return Err(CliError::refused(what, "choose axes that divide the array, or leave `--draw` out"));
         }
         Types::Uneven(shardings) => {
-            let answer = uneven::answer(&shardings, &arguments.judge, arguments.run)?;
-            let text = || said(answer.program.explain(), answer.seconds, answer.run.as_ref());
+            let (program, answer) = uneven::answer(&shardings, &arguments.judge, arguments.run)?;
+            let text = || said(program.explain(), answer.seconds, answer.run.as_ref());
             return Ok(if arguments.json { json(&answer) + "\n" } else { text() });
         }
     };
-    let dtype = arguments.judge.dtype();
+    let dtype = arguments.judge.dtype;
     let plan = arguments.judge.plan(&source, &target)?;
     let program = plan.program("A", dtype);
     let seconds = arguments.judge.seconds(&program)?;
@@ -106,9 +105,7 @@ pub fn redistribute(arguments: &Arguments) -> Result<String> {
     let received = |rank| plan.received(rank) as u64 * dtype.size() as u64;
     let run = || trial::run(&program, elements, |rank| received(rank)..=received(rank));
     let trial = if arguments.run { Some(run()?) } else { None };
-    if let Some(path) = &arguments.draw {
-        files::save(path, &drawn(draw::redistribution(&plan))?)?;
-    }
+    files::draw(arguments.draw.as_deref(), || draw::redistribution(&plan))?;
     if arguments.json {
         return Ok(json(&Answer { report: plan.report(dtype.size()), seconds, run: trial }) + "\n");
     }

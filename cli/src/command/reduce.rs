@@ -5,7 +5,7 @@
 mod answer;
 mod trial;
 
-use crate::command::files::{self, drawn};
+use crate::command::files;
 use crate::command::hardware::Hardware;
 use crate::command::mesh::{matrix, numbers};
 use crate::command::print::{json, listed};
@@ -13,10 +13,12 @@ use crate::error::{CliError, Result};
 use crate::numbers::whole;
 use answer::Answer;
 use polyshard::draw;
+use polyshard::layout::joined;
 use polyshard::machine::Machine;
 use polyshard::machine::units::{counted, scaled, seconds, table};
 use polyshard::planner::placement::{ParallelismMatrix, count, matrices};
 use polyshard::planner::reduce::{Hierarchy, Ranked, ReduceOptions, best_with};
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 /// Number of programs that a table lists by default.
@@ -90,10 +92,9 @@ pub fn reduce(arguments: &Arguments) -> Result<String> {
     };
     let default = if arguments.json { usize::MAX } else { LISTED };
     let listed = listed(arguments.top, default, reduction.programs.len())?;
-    if let Some(path) = &arguments.draw {
-        let program = &reduction.programs[shown];
-        files::save(path, &drawn(draw::reduction(&reduction.title(arguments), &reduction.machine, program))?)?;
-    }
+    files::draw(arguments.draw.as_deref(), || {
+        draw::reduction(&reduction.title(arguments), &reduction.machine, &reduction.programs[shown])
+    })?;
     let trial = match arguments.run {
         true => Some(trial::run(&reduction, &reduction.programs[..listed], arguments.elements)?),
         false => None,
@@ -144,12 +145,9 @@ impl Reduction {
                 || ranked.program.describe(&self.hierarchy).eq_ignore_ascii_case(name)
         };
         self.programs.iter().position(is).ok_or_else(|| {
-            let mut names: Vec<String> = Vec::new();
-            for name in self.programs.iter().map(|ranked| ranked.program.to_string()) {
-                if !names.contains(&name) {
-                    names.push(name);
-                }
-            }
+            let mut seen = HashSet::new();
+            let names = self.programs.iter().map(|ranked| ranked.program.to_string());
+            let mut names: Vec<String> = names.filter(|name| seen.insert(name.clone())).collect();
             let more = if names.len() > LISTED { ", .." } else { "" };
             names.truncate(LISTED);
             CliError::unknown(format!("program `{name}`"), format!("there are {}{more}", names.join(", ")))
@@ -164,13 +162,9 @@ impl Reduction {
     }
 
     fn title(&self, arguments: &Arguments) -> String {
-        let axes: Vec<_> = self.axes.iter().map(usize::to_string).collect();
         let (matrix, machine, bytes) = (&self.matrix, &self.machine, scaled(self.bytes, "B"));
-        format!(
-            "{bytes} per rank summed over axis {} of {matrix} on {machine}, by {}",
-            axes.join(","),
-            arguments.hardware.algorithm()
-        )
+        let (axes, algorithm) = (joined(&self.axes, ","), arguments.hardware.algorithm());
+        format!("{bytes} per rank summed over axis {axes} of {matrix} on {machine}, by {algorithm}")
     }
 
     fn text(&self, arguments: &Arguments, listed: usize, shown: usize) -> String {
@@ -214,16 +208,12 @@ fn fitting(hierarchy: &[usize], axes: &[usize]) -> String {
         Err(why) => Err(why),
     };
     match found {
-        Ok(found) => {
-            let found: Vec<_> = found.iter().map(ToString::to_string).collect();
-            format!("{} would fit", found.join(" or "))
-        }
+        Ok(found) => format!("{} would fit", joined(found, " or ")),
         Err(why) => why.to_string(),
     }
 }
 
 /// The first ranks of a group.
 fn ranks(group: &[usize]) -> String {
-    let some: Vec<_> = group.iter().take(8).map(usize::to_string).collect();
-    format!("{{{}{}}}", some.join(" "), if group.len() > 8 { " .." } else { "" })
+    format!("{{{}{}}}", joined(group.iter().take(8), " "), if group.len() > 8 { " .." } else { "" })
 }

@@ -8,6 +8,7 @@ use crate::command::poly::{Kernels, Lowered, Source};
 use crate::error::{CliError, Result};
 use crate::say::say;
 use crate::with_type;
+use polyshard::layout::joined;
 use polyshard::machine::units::scaled;
 use polyshard::runtime::Element;
 
@@ -61,8 +62,8 @@ fn run_typed<T: Element>(arguments: &Arguments, kernels: &Kernels, outs: &[Targe
     }
     let mut outputs = written.iter().flat_map(|lowered| lowered.program.outputs());
     if let Some(array) = outputs.find(|array| !array.sharding.partial().is_empty()) {
-        let axes: Vec<_> = array.sharding.partial_axes().iter().map(ToString::to_string).collect();
-        let what = format!("`{}` is left in partial sums over {}, but `--out` writes it", array.name, axes.join(", "));
+        let axes = joined(array.sharding.partial_axes(), ", ");
+        let what = format!("`{}` is left in partial sums over {axes}, but `--out` writes it", array.name);
         return Err(CliError::refused(what, "leave `partial` out of its `shard`"));
     }
     let chosen: Shared<Lowered> = Shared::new();

@@ -5,7 +5,7 @@
 
 use super::NamedArray;
 use crate::error::{CliError, Result};
-use polyshard::layout::{DType, Mesh, Name};
+use polyshard::layout::{DType, Mesh, Name, joined};
 use polyshard::planner::TypeError;
 use polyshard::program::{Access, Affine, Assign, KernelSpec, Value};
 use polyshard::schedule::{Clause, Dim, Schedule, partial};
@@ -58,9 +58,8 @@ impl Product {
                 return Err(CliError::Twice { what: "sizes", subject: format!("dimension `{name}`") });
             }
             if !names.contains(name) {
-                let all = names.iter().copied().collect::<Vec<_>>().join(", ");
                 let what = format!("dimension `{name}` has a size but is in no array");
-                return Err(CliError::refused(what, format!("the dimensions are {all}")));
+                return Err(CliError::refused(what, format!("the dimensions are {}", joined(&names, ", "))));
             }
         }
         for name in &names {
@@ -89,9 +88,6 @@ impl Product {
     }
 
     /// Checks that factors whose sharding is free are written without axes.
-    ///
-    /// # Errors
-    /// The first that has some.
     pub(crate) fn check_free(&self, free: [bool; 3]) -> Result<()> {
         let divided = |(factor, free): &(&NamedArray, bool)| *free && !factor.axes.concat().is_empty();
         let Some((factor, _)) = self.arrays.iter().zip(free).find(divided) else { return Ok(()) };
@@ -106,8 +102,7 @@ impl Product {
 
     /// The sizes as text: `I = 8, J = 16`.
     pub(crate) fn sizes(&self) -> String {
-        let sizes: Vec<_> = self.loops.iter().zip(&self.sizes).map(|(name, size)| format!("{name} = {size}")).collect();
-        sizes.join(", ")
+        joined(self.loops.iter().zip(&self.sizes).map(|(name, size)| format!("{name} = {size}")), ", ")
     }
 
     /// Operations over all ranks, if none repeats another's.

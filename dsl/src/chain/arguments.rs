@@ -50,9 +50,36 @@ pub(crate) fn inside<'a>(input: ParseStream<'a>) -> syn::Result<ParseBuffer<'a>>
     Ok(content)
 }
 
+/// Parses all that stands in parentheses.
+pub(crate) fn enclosed<T>(input: ParseStream, parse: impl FnOnce(ParseStream) -> Result<T>) -> Result<T> {
+    let content = inside(input)?;
+    let parsed = parse(&content)?;
+    end(&content)?;
+    Ok(parsed)
+}
+
 /// Reads a name.
 pub(crate) fn ident(input: ParseStream) -> syn::Result<Name> {
     Ok(name(&input.parse::<Ident>()?))
+}
+
+/// Reads a name and the comma after it.
+pub(crate) fn first(input: ParseStream) -> syn::Result<Name> {
+    let name = ident(input)?;
+    comma(input)?;
+    Ok(name)
+}
+
+/// Parses the items that follow, each after a comma.
+pub(crate) fn rest<T>(input: ParseStream, parse: impl Fn(ParseStream) -> Result<T>) -> Result<Vec<T>> {
+    let mut items = Vec::new();
+    while input.peek(Token![,]) {
+        comma(input)?;
+        if !input.is_empty() {
+            items.push(parse(input)?);
+        }
+    }
+    Ok(items)
 }
 
 /// Reads `[mo, no]`.

@@ -11,7 +11,7 @@
 //!
 //! `pin`, `partial`, `dim` and `cyclic` are keywords only before parentheses, so an index or an axis may have these names.
 
-use super::arguments::{Result, comma, end, error, ident, inside, list, size, small};
+use super::arguments::{Result, comma, enclosed, error, first, ident, list, size, small};
 use crate::constant::evaluate;
 use crate::form::Form;
 use crate::name::name;
@@ -26,25 +26,10 @@ pub(crate) fn clause(input: ParseStream, form: Form) -> Result<Clause> {
     let called = input.peek(token::Paren);
     let dim = match word.to_string().as_str() {
         "pin" if called => {
-            let content = inside(input)?;
-            let axis = ident(&content)?;
-            comma(&content)?;
-            let coordinate = size(&content, form)?;
-            end(&content)?;
-            return Ok(Clause::Pin { axis, coordinate });
+            return enclosed(input, |input| Ok(Clause::Pin { axis: first(input)?, coordinate: size(input, form)? }));
         }
-        "partial" if called => {
-            let content = inside(input)?;
-            let axis = ident(&content)?;
-            end(&content)?;
-            return Ok(Clause::Partial { axis });
-        }
-        "dim" if called => {
-            let content = inside(input)?;
-            let number = size(&content, form)?;
-            end(&content)?;
-            Dim::Number(number)
-        }
+        "partial" if called => return enclosed(input, |input| Ok(Clause::Partial { axis: ident(input)? })),
+        "dim" if called => Dim::Number(enclosed(input, |input| size(input, form))?),
         _ => Dim::Var(name(&word)),
     };
     let mut levels = Vec::new();
@@ -74,7 +59,7 @@ fn level(input: ParseStream, form: Form) -> Result<Division> {
     }
     if input.peek(Ident) && input.peek2(token::Paren) && input.fork().parse::<Ident>()? == "cyclic" {
         input.parse::<Ident>()?;
-        return cyclic(&inside(input)?, form);
+        return cyclic(input, form);
     }
     Ok(Division::Block { at: axes(&input.parse()?)? })
 }
@@ -84,13 +69,8 @@ fn method(input: ParseStream, form: Form) -> Result<Division> {
     input.parse::<Token![.]>()?;
     let word: Ident = input.parse()?;
     match word.to_string().as_str() {
-        "at" => {
-            let content = inside(input)?;
-            let at = axes(&content.parse()?)?;
-            end(&content)?;
-            Ok(Division::Block { at })
-        }
-        "cyclic" => cyclic(&inside(input)?, form),
+        "at" => Ok(Division::Block { at: enclosed(input, |input| axes(&input.parse()?))? }),
+        "cyclic" => cyclic(input, form),
         _ => Err(error(
             &word,
             format!("unknown division of a dimension, `{word}`"),
@@ -99,13 +79,13 @@ fn method(input: ParseStream, form: Form) -> Result<Division> {
     }
 }
 
-/// Parses `x, 16`, the arguments of `cyclic`.
-fn cyclic(content: ParseStream, form: Form) -> Result<Division> {
-    let at = axes(&content.parse()?)?;
-    comma(content)?;
-    let block = size(content, form)?;
-    end(content)?;
-    Ok(Division::Cyclic { at, block })
+/// Parses `(x, 16)`, the arguments of `cyclic`.
+fn cyclic(input: ParseStream, form: Form) -> Result<Division> {
+    enclosed(input, |input| {
+        let at = axes(&input.parse()?)?;
+        comma(input)?;
+        Ok(Division::Cyclic { at, block: size(input, form)? })
+    })
 }
 
 /// The coordinates that own a block, from a Rust expression.

@@ -5,13 +5,14 @@
 
 use super::Written;
 use super::arguments::{
-    Misread, Result, comma, constant, end, error, ident, inside, integer, list, mesh, names, size, small,
+    Misread, Result, comma, constant, enclosed, end, error, first, ident, inside, integer, list, mesh, names, rest,
+    size, small,
 };
 use super::placement::clause;
-use crate::errors::listed;
+use crate::errors::{error_at, listed};
 use crate::form::Form;
 use crate::step::{Share, Step};
-use polyshard_layout::{Mesh, Name, did_you_mean};
+use polyshard_layout::{Mesh, did_you_mean};
 use polyshard_program::{LeafKind, Offsets, Pattern};
 use syn::parse::ParseStream;
 use syn::token::Bracket;
@@ -59,7 +60,7 @@ pub(crate) fn parse(method: &Ident, input: ParseStream, form: Form) -> syn::Resu
     });
     written.map_err(|misread| match misread {
         Misread::Said(error) => error,
-        Misread::Syntax(error) => syn::Error::new(error.span(), format!("{error}\nhelp: write `.{example}`")),
+        Misread::Syntax(error) => error_at(error.span(), &error, format!("write `.{example}`")),
     })
 }
 
@@ -67,52 +68,21 @@ pub(crate) fn parse(method: &Ident, input: ParseStream, form: Form) -> syn::Resu
 fn arguments(method: &Ident, input: ParseStream, form: Form) -> Result<Written> {
     Ok(Written::Whole(match method.to_string().as_str() {
         "split" => {
-            let (i, outer, inner) = three(input)?;
-            comma(input)?;
+            let [i, outer, inner] = [first(input)?, first(input)?, first(input)?];
             Step::Split { i, outer, inner, size: size(input, form)? }
         }
         "divide" => {
-            let (i, outer, inner) = three(input)?;
-            comma(input)?;
+            let [i, outer, inner] = [first(input)?, first(input)?, first(input)?];
             Step::Divide { i, outer, inner, parts: size(input, form)? }
         }
-        "fuse" => {
-            let (i, j, fused) = three(input)?;
-            Step::Fuse { i, j, fused }
-        }
+        "fuse" => Step::Fuse { i: first(input)?, j: first(input)?, fused: ident(input)? },
         "distribute" => return distribute(input, form),
         "replicate" => Step::Replicate { mesh: last_mesh(input, form)? },
-        "rotate" => {
-            let t = ident(input)?;
-            comma(input)?;
-            Step::Rotate { t, by: list(input)? }
-        }
-        "shard" => {
-            let tensor = ident(input)?;
-            let mut clauses = Vec::new();
-            while input.peek(Token![,]) {
-                comma(input)?;
-                if !input.is_empty() {
-                    clauses.push(clause(input, form)?);
-                }
-            }
-            Step::Shard { tensor, clauses }
-        }
-        "communicate" => {
-            let tensor = ident(input)?;
-            comma(input)?;
-            Step::Communicate { tensor, at: ident(input)? }
-        }
-        "pipeline" => {
-            let t = ident(input)?;
-            comma(input)?;
-            Step::Pipeline { t, depth: size(input, form)? }
-        }
-        "halo" => {
-            let tensor = ident(input)?;
-            comma(input)?;
-            Step::Halo { tensor, steps: size(input, form)? }
-        }
+        "rotate" => Step::Rotate { t: first(input)?, by: list(input)? },
+        "shard" => Step::Shard { tensor: ident(input)?, clauses: rest(input, |input| clause(input, form))? },
+        "communicate" => Step::Communicate { tensor: first(input)?, at: ident(input)? },
+        "pipeline" => Step::Pipeline { t: first(input)?, depth: size(input, form)? },
+        "halo" => Step::Halo { tensor: first(input)?, steps: size(input, form)? },
         "interior_first" => Step::InteriorFirst { tensor: ident(input)? },
         "reassociate" => Step::Reassociate { tensor: ident(input)? },
         "tensorize" => Step::Tensorize { loops: list(input)?, kind: None },
@@ -127,33 +97,14 @@ fn arguments(method: &Ident, input: ParseStream, form: Form) -> Result<Written> 
             Step::Tensorize { loops, kind: Some(LeafKind::Named(ident(input)?)) }
         }
         "expect" => {
-            let tensor = ident(input)?;
-            comma(input)?;
-            let mut found = pattern(input, form)?;
-            while input.peek(Token![,]) {
-                comma(input)?;
-                if !input.is_empty() {
-                    found = found.then(pattern(input, form)?);
-                }
-            }
-            Step::Expect { tensor, pattern: found }
+            let (tensor, leg) = (first(input)?, pattern(input, form)?);
+            let others = rest(input, |input| pattern(input, form))?;
+            Step::Expect { tensor, pattern: others.into_iter().fold(leg, Pattern::then) }
         }
-        "expect_overlap" => {
-            let tensor = ident(input)?;
-            comma(input)?;
-            Step::ExpectOverlap { tensor, share: share(input)? }
-        }
+        "expect_overlap" => Step::ExpectOverlap { tensor: first(input)?, share: share(input)? },
         // The last step of the table.
         _ => Step::Reorder { order: list(input)? },
     }))
-}
-
-fn three(input: ParseStream) -> syn::Result<(Name, Name, Name)> {
-    let first = ident(input)?;
-    comma(input)?;
-    let second = ident(input)?;
-    comma(input)?;
-    Ok((first, second, ident(input)?))
 }
 
 /// `[m, n], [mo, no], [mi, ni]`, and the mesh, which may be before the chain instead.
@@ -202,16 +153,9 @@ fn leaf_kind(input: ParseStream) -> Result<LeafKind> {
 /// A pattern as programs print it. In method syntax, `Pattern::broadcast(["x"])`, it has a list in its parentheses.
 fn pattern(input: ParseStream, form: Form) -> Result<Pattern> {
     let word: Ident = input.parse()?;
-    let arguments = |input: ParseStream| {
-        let content = inside(input)?;
-        // Names separated by commas, or a list of them, as in method syntax.
-        if !content.peek(Bracket) {
-            return names(&content);
-        }
-        let axes = list(&content)?;
-        end(&content)?;
-        Ok(axes)
-    };
+    // Names separated by commas, or a list of them, as in method syntax.
+    let axes = |input: ParseStream| Ok(if input.peek(Bracket) { list(input)? } else { names(input)? });
+    let arguments = |input| enclosed(input, axes);
     match word.to_string().as_str() {
         "local" => Ok(Pattern::Local),
         "permute" => Ok(Pattern::Permute),
@@ -222,14 +166,7 @@ fn pattern(input: ParseStream, form: Form) -> Result<Pattern> {
         "reduce" => Ok(Pattern::Reduce { axes: arguments(input)? }),
         "all_reduce" => Ok(Pattern::AllReduce { axes: arguments(input)? }),
         "reduce_scatter" => Ok(Pattern::ReduceScatter { axes: arguments(input)? }),
-        "shift" => {
-            let content = inside(input)?;
-            let axis = ident(&content)?;
-            comma(&content)?;
-            let by = integer(&content, form)?;
-            end(&content)?;
-            Ok(Pattern::Shift { axis, by })
-        }
+        "shift" => enclosed(input, |input| Ok(Pattern::Shift { axis: first(input)?, by: integer(input, form)? })),
         "halo" => {
             let content = inside(input)?;
             let mut reach = Vec::new();

@@ -48,14 +48,10 @@ fn element(element: &Type) -> Option<Option<DType>> {
     match element {
         Type::Group(inner) => self::element(&inner.elem),
         Type::Paren(inner) => self::element(&inner.elem),
-        Type::Path(path) => Some(match path.path.get_ident().map(ToString::to_string).as_deref() {
-            Some("f32") => Some(DType::F32),
-            Some("f64") => Some(DType::F64),
-            Some("i32") => Some(DType::I32),
-            Some("i64") => Some(DType::I64),
-            Some(other) if OTHERS.contains(&other) => return None,
-            _ => None,
-        }),
+        Type::Path(path) => match path.path.get_ident().map(ToString::to_string) {
+            Some(other) if OTHERS.contains(&&*other) => None,
+            name => Some(DType::NATIVE.into_iter().find(|dtype| name.as_deref() == Some(dtype.name()))),
+        },
         _ => None,
     }
 }

@@ -6,7 +6,7 @@
 
 use super::values::{Values, written};
 use crate::check::index::identifiers;
-use crate::errors::{Errors, error};
+use crate::errors::{Errors, error, error_at};
 use crate::name::name;
 use crate::text::limited;
 use polyshard_layout::Name;
@@ -14,7 +14,7 @@ use polyshard_program::{MOST_ROUNDS, Number};
 use proc_macro2::{Group, Ident, Span};
 use std::fmt;
 use std::ops::Range;
-use syn::parse::{Parse, ParseStream, Parser};
+use syn::parse::{ParseStream, Parser};
 use syn::{Expr, Lit, Result, Token, UnOp};
 
 /// Kernels of a file, or of another sequence, that run in rounds.
@@ -78,15 +78,20 @@ pub(super) struct Repeated {
     pub(super) kernels: Range<usize>,
 }
 
-/// The contents of the parentheses.
-struct Header {
-    times: Expr,
-    carried: Vec<(Ident, Ident)>,
-    until: Option<(Ident, Expr)>,
-}
+impl Repeated {
+    /// Parses the parentheses of rounds whose first kernel has this number.
+    pub(super) fn parse(at: Span, header: &Group, first: usize) -> Result<Self> {
+        let inside = |input: ParseStream<'_>| Self::inside(at, input, first);
+        limited(header.stream()).and_then(|header| inside.parse2(header)).map_err(|why| {
+            let help =
+                "write how many rounds, what is carried and what ends them: `repeat(100, A = B, until s < 1e-9)`";
+            let at = if why.span().byte_range().is_empty() { header.span_close() } else { why.span() };
+            error_at(at, why, help)
+        })
+    }
 
-impl Parse for Header {
-    fn parse(input: ParseStream<'_>) -> Result<Self> {
+    /// Parses what stands in the parentheses.
+    fn inside(at: Span, input: ParseStream<'_>, kernel: usize) -> Result<Self> {
         let (times, mut carried, mut until) = (input.parse()?, Vec::new(), None);
         while input.parse::<Option<Token![,]>>()?.is_some() && !input.is_empty() {
             let first: Ident = input.parse()?;
@@ -104,21 +109,7 @@ impl Parse for Header {
         if !input.is_empty() {
             return Err(input.error("expected `,`"));
         }
-        Ok(Self { times, carried, until })
-    }
-}
-
-impl Repeated {
-    /// Parses the parentheses of rounds whose first kernel has this number.
-    pub(super) fn parse(at: Span, header: &Group, first: usize) -> Result<Self> {
-        let read = limited(header.stream()).and_then(|header| Header::parse.parse2(header)).map_err(|why| {
-            let help =
-                "write how many rounds, what is carried and what ends them: `repeat(100, A = B, until s < 1e-9)`";
-            let at = if why.span().byte_range().is_empty() { header.span_close() } else { why.span() };
-            syn::Error::new(at, format!("{why}\nhelp: {help}"))
-        })?;
-        let Header { times, carried, until } = read;
-        Ok(Self { at, times, carried, until, kernels: first..first })
+        Ok(Self { at, times, carried, until, kernels: kernel..kernel })
     }
 
     /// The names in the number of rounds, an integer, and in the bound that ends them.
@@ -187,14 +178,15 @@ fn number(expr: &Expr, values: &Values) -> Option<f64> {
 pub(super) fn check(outputs: &[&Ident], rounds: &[Repeated]) -> Result<()> {
     let mut errors = Errors::default();
     for around in rounds {
+        let own = &outputs[around.kernels.clone()];
+        let last = own.last().map_or_else(|| "B".to_owned(), ToString::to_string);
         if around.carried.is_empty() {
-            let written = outputs[around.kernels.clone()].last().map_or_else(|| "B".to_owned(), ToString::to_string);
             let what = "rounds carry nothing, so each repeats the first";
-            let help = format!("carry `{written}` to the next round: `A = {written}`");
-            errors.add(syn::Error::new(around.at, format!("{what}\nhelp: {help}")));
+            let help = format!("carry `{last}` to the next round: `A = {last}`");
+            errors.add(error_at(around.at, what, help));
         }
         // The values written in a round: by kernels, or carried by inner rounds.
-        let mut written = outputs[around.kernels.clone()].to_vec();
+        let mut written = own.to_vec();
         let within = |other: &&Repeated| {
             !std::ptr::eq(*other, around)
                 && around.kernels.start <= other.kernels.start
@@ -207,10 +199,8 @@ pub(super) fn check(outputs: &[&Ident], rounds: &[Repeated]) -> Result<()> {
         for name in next.filter(|name| !written.contains(name)) {
             errors.push(name, format!("no kernel of the round writes `{name}`"), "name what one of them writes");
         }
-        let own = &outputs[around.kernels.clone()];
         let is_idle = |value: &Ident| !own.contains(&value) && !carried_inside.contains(&value);
         for (value, _) in around.carried.iter().filter(|(value, next)| value == next && is_idle(value)) {
-            let last = own.last().map_or_else(|| "B".to_owned(), ToString::to_string);
             let message = format!("`{value} = {value}` carries nothing: no kernel of the round writes `{value}`");
             errors.push(value, message, format!("carry what one of them writes, such as `{value} = {last}`"));
         }

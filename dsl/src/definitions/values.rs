@@ -163,29 +163,16 @@ pub(super) fn open(block: &Block) -> Vec<(Ident, bool)> {
     let moduli = moduli.flat_map(|(left, right)| [identifiers(left), identifiers(right)].concat());
     // An extent may have the name of the index that runs over it; in an index, the name is the index.
     let moduli = moduli.filter(|ident| !indices.contains(ident));
-    let mut found: Vec<_> = extents.chain(moduli).map(|ident| (ident, true)).collect();
-    scalars(&block.statement.value, &mut |ident| {
-        if !indices.contains(ident) {
-            found.push((ident.clone(), false));
-        }
-    });
-    found
+    let scalars = scalars(&block.statement.value).into_iter().filter(|ident| !indices.contains(ident));
+    let scalars = scalars.map(|ident| (ident.clone(), false));
+    extents.chain(moduli).map(|ident| (ident, true)).chain(scalars).collect()
 }
 
-/// Visits the names of a value that stand alone.
-fn scalars(value: &Value, visit: &mut impl FnMut(&Ident)) {
+/// The names of a value that stand alone.
+fn scalars(value: &Value) -> Vec<&Ident> {
     match value {
-        Value::Name(ident) => visit(ident),
-        Value::Literal(_) => {}
-        Value::Access(Access { outside, .. }) => outside.iter().for_each(|outside| scalars(outside, visit)),
-        Value::Neg(inner) => scalars(inner, visit),
-        Value::Binary(left, _, right) => [left, right].into_iter().for_each(|part| scalars(part, visit)),
-        Value::Call(_, arguments) => arguments.iter().for_each(|part| scalars(part, visit)),
-        Value::If(choice) => {
-            [&choice.left, &choice.right, &choice.then, &choice.otherwise]
-                .into_iter()
-                .for_each(|part| scalars(part, visit));
-        }
+        Value::Name(ident) => vec![ident],
+        _ => value.parts().into_iter().flat_map(scalars).collect(),
     }
 }
 

@@ -12,7 +12,7 @@
 
 use super::{EinsumError, Operand, Result};
 use crate::text::{self, parse_kernel};
-use polyshard_layout::DType;
+use polyshard_layout::{DType, joined};
 use polyshard_program::KernelSpec;
 
 /// An access as written: a tensor's name, and its indices.
@@ -34,8 +34,8 @@ pub(super) fn kernel(text: &str, operands: &[Operand<'_>], dtype: DType, broadca
     };
     let inputs = inputs(target, read);
     if inputs.len() != operands.len() {
-        let names: Vec<_> = inputs.iter().map(|name| format!("`{name}`")).collect();
-        let names = if names.is_empty() { "no array".to_owned() } else { names.join(", ") };
+        let names = joined(inputs.iter().map(|name| format!("`{name}`")), ", ");
+        let names = if names.is_empty() { "no array".to_owned() } else { names };
         return Err(EinsumError::Tensors { names, arrays: operands.len() });
     }
     let of = |access: &Written<'_>| inputs.iter().position(|name| *name == access.name).map(|at| &operands[at]);
@@ -70,7 +70,7 @@ pub(super) fn kernel(text: &str, operands: &[Operand<'_>], dtype: DType, broadca
     let shape = target.index.iter().map(|index| extent(index).ok_or_else(|| missing(index)));
     let output = declared(target.name, dtype, &shape.collect::<Result<Vec<_>>>()?);
     let declared = inputs.iter().zip(operands).map(|(name, operand)| declared(name, dtype, operand.shape));
-    let head = format!("fn einsum({}) -> {output} {{\n", declared.collect::<Vec<_>>().join(", "));
+    let head = format!("fn einsum({}) -> {output} {{\n", joined(declared, ", "));
     parse_kernel(&format!("{head}{text}\n}}")).map_err(|mut error| {
         // The statement begins on the second line.
         for mistake in &mut error.mistakes {
@@ -84,8 +84,8 @@ pub(super) fn kernel(text: &str, operands: &[Operand<'_>], dtype: DType, broadca
 }
 
 fn declared(name: &str, dtype: DType, shape: &[usize]) -> String {
-    let extents: Vec<_> = shape.iter().map(usize::to_string).collect();
-    if extents.is_empty() { format!("{name}: {dtype}") } else { format!("{name}: [{dtype}; {}]", extents.join(", ")) }
+    let extents = joined(shape, ", ");
+    if extents.is_empty() { format!("{name}: {dtype}") } else { format!("{name}: [{dtype}; {extents}]") }
 }
 
 /// The arrays that are read, in the order of their first accesses.

@@ -1,6 +1,6 @@
 //! Why a sharding is invalid.
 
-use crate::{AxisExpr, Mesh, Name, did_you_mean};
+use crate::{AxisExpr, Mesh, Name, did_you_mean, joined};
 
 /// Why a sharding is invalid.
 ///
@@ -41,9 +41,8 @@ impl ShardingError {
     fn parts(&self) -> (String, Option<String>) {
         match self {
             Self::UnknownAxis { name, axes } => {
-                let axes: Vec<_> = axes.iter().map(|axis| axis.as_str()).collect();
-                let meant = did_you_mean(name.as_str(), axes.iter().copied());
-                (format!("no axis `{name}`"), Some(format!("{meant}the axes are {}", axes.join(", "))))
+                let meant = did_you_mean(name.as_str(), axes.iter().map(|axis| axis.as_str()));
+                (format!("no axis `{name}`"), Some(format!("{meant}the axes are {}", joined(axes, ", "))))
             }
             Self::AxisTwice { axis } => (
                 format!("axis `{axis}` is used twice, so elements off the diagonal would have no owner"),

@@ -1,7 +1,7 @@
 //! Partial sums: which ranks hold the terms, and whether they may become those of another sharding.
 
 use super::Sharding;
-use crate::Name;
+use crate::{Name, joined};
 
 impl Sharding {
     /// Returns the positions of the axes along which each coordinate holds a term of the sum, ascending; none if the
@@ -140,15 +140,10 @@ pub enum SumsError {
     #[error(
         "partial sums along {} of the mesh ({}) have their terms on other ranks than those along {} of the mesh ({}), \
          so terms would be lost or count twice; add them up first, by a sharding over the first mesh without `partial`",
-        names(&.from.partial_axes()),
+        joined(.from.partial_axes(), ", "),
         .from.mesh,
-        names(&.to.partial_axes()),
+        joined(.to.partial_axes(), ", "),
         .to.mesh
     )]
     OtherRanks { from: Box<Sharding>, to: Box<Sharding> },
-}
-
-fn names(axes: &[Name]) -> String {
-    let axes: Vec<_> = axes.iter().map(|axis| axis.as_str()).collect();
-    axes.join(", ")
 }

@@ -4,10 +4,10 @@ use super::{Checked, Found, Ran, Written};
 use crate::numbers::extents;
 use crate::say::remark;
 use polyshard::launched_ranks;
+use polyshard::layout::joined;
 use polyshard::machine::units::{counted, scaled, seconds, table};
 use polyshard::planner::cost::Cost;
 use polyshard::program::{Pattern, Program};
-use std::fmt::Write as _;
 
 /// A program and the facts to report about it.
 pub(crate) struct Description<'a> {
@@ -33,12 +33,11 @@ pub(crate) fn described(of: &Description<'_>) -> String {
     let mut row = |what: &str, text: String| rows.push(vec![label(what), text]);
     for nest in program.nests() {
         let kernel = &nest.kernel;
-        let vars: Vec<_> = kernel.vars().iter().map(|var| format!("{} {}", var.name, var.extent)).collect();
+        let vars = joined(kernel.vars().iter().map(|var| format!("{} {}", var.name, var.extent)), ", ");
         // The busiest rank's operations times the ranks: a bound on the sum.
         let operations = nest.work().operations as f64 * program.mesh().size() as f64;
-        let parts =
-            [kernel.statement(), vars.join(", "), program.dtype().to_string(), scaled(operations, "operations")];
-        row("kernel", parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", "));
+        let parts = [kernel.statement(), vars, program.dtype().to_string(), scaled(operations, "operations")];
+        row("kernel", joined(parts.iter().filter(|part| !part.is_empty()), ", "));
     }
     let kind = if launched_ranks().is_some_and(|started| started > 1) { "processes" } else { "threads" };
     let used = match (program.mesh().size(), *ranks) {
@@ -180,8 +179,8 @@ fn moves(program: &Program) -> String {
         let [source, target] = [moved.source, moved.target].map(|id| program.array(id));
         format!("{} from {} to {}", source.name, source.sharding, target.sharding)
     });
-    let moved: Vec<_> = of_nests.chain(between).collect();
-    if moved.is_empty() { "nothing".to_owned() } else { moved.join("; ") }
+    let moved = joined(of_nests.chain(between), "; ");
+    if moved.is_empty() { "nothing".to_owned() } else { moved }
 }
 
 /// The report after a run: time, traffic and result.
@@ -194,36 +193,29 @@ pub(crate) fn ran(ran: &Ran, predicted: Option<f64>) -> String {
         };
         format!(" ({} predicted{off})", seconds(predicted))
     });
-    // Writing to a string cannot fail.
-    let mut text = String::new();
+    let mut rows: Vec<[String; 2]> = Vec::new();
+    let mut row = |what: &str, text: String| rows.push([label(what), text]);
     if !ran.read.is_empty() {
-        let read: Vec<_> = ran.read.iter().map(|(name, path)| format!("{name} from {path}")).collect();
-        let _ = writeln!(text, "{}  {}", label("read"), read.join(", "));
+        row("read", joined(ran.read.iter().map(|(name, path)| format!("{name} from {path}")), ", "));
     }
-    let rounds: Vec<_> = ran.rounds.iter().map(|rounds| counted(rounds, "round")).collect();
-    let rounds = if rounds.is_empty() { String::new() } else { format!(", {}", rounds.join(" and ")) };
+    let rounds = joined(ran.rounds.iter().map(|rounds| counted(rounds, "round")), " and ");
+    let rounds = if rounds.is_empty() { rounds } else { format!(", {rounds}") };
     let received = scaled(ran.received as f64, "B");
     let took = seconds(ran.seconds);
-    let _ = writeln!(text, "{}  {took}{predicted}{rounds}; the first rank received {received}", label("ran"));
-    ran.unended.iter().for_each(|scalar| {
-        let _ = writeln!(text, "{}  {scalar}", label("warning"));
-    });
+    row("ran", format!("{took}{predicted}{rounds}; the first rank received {received}"));
+    ran.unended.iter().for_each(|scalar| row("warning", scalar.clone()));
     for (path, dtype) in &ran.converted {
-        let _ = writeln!(text, "{}  {path} from {dtype} to {}", label("convert"), ran.dtype);
+        row("convert", format!("{path} from {dtype} to {}", ran.dtype));
     }
     if let Some(Checked { rows: [rows, all], error, of }) = &ran.checked {
-        let all = counted(all, "row");
-        let _ = writeln!(
-            text,
-            "{}  {rows} of {all} against a sequential computation: largest error {}, relative to {of}",
-            label("checked"),
-            if *error == 0.0 { "0".to_owned() } else { format!("{error:.1e}") }
-        );
+        let (all, error) = (counted(all, "row"), if *error == 0.0 { "0".to_owned() } else { format!("{error:.1e}") });
+        let text = format!("{rows} of {all} against a sequential computation: largest error {error}, relative to {of}");
+        row("checked", text);
     }
     for Written { name, path, shape, rounds } in &ran.written {
         let shape = extents(shape);
         let after = rounds.map_or_else(String::new, |rounds| format!(" after {}", counted(rounds, "round")));
-        let _ = writeln!(text, "{}  {path}: {name}{after}, {shape}, {}", label("wrote"), ran.dtype);
+        row("wrote", format!("{path}: {name}{after}, {shape}, {}", ran.dtype));
     }
-    text
+    table(&rows, &[0, 1])
 }

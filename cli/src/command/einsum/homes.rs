@@ -3,7 +3,7 @@
 //! Mistakes are shown in the option's text, including those that the search would find later.
 
 use crate::error::{CliError, Result};
-use polyshard::layout::{AxisExpr, Division, Mesh, Name, Placement};
+use polyshard::layout::{AxisExpr, Division, Mesh, Name, Placement, joined};
 use polyshard::program::{Access, Kernel};
 use polyshard::schedule::{Clause, Step};
 use polyshard::text::Mistake;
@@ -13,9 +13,6 @@ use std::ops::Range;
 const STEP: &str = "shard(";
 
 /// Reads `A=i.at(x), j.at(y)`, which is `shard(A, i.at(x), j.at(y))`.
-///
-/// # Errors
-/// The syntax errors, shown in place.
 pub(super) fn read(text: &str) -> Result<(Name, Vec<Clause>)> {
     let unreadable =
         || CliError::unreadable(format!("`--shard {text}`"), "a name and clauses, such as 'A=i.at(x), j.at(y)'");
@@ -46,9 +43,6 @@ pub(super) fn check_axes(kernel: &Kernel, mesh: &Mesh) -> Result<()> {
 }
 
 /// Checks the clauses against the kernel and the mesh, and that a result that will be written is not left in partial sums.
-///
-/// # Errors
-/// An unknown tensor or axis, or two clauses that contradict each other.
 pub(super) fn check(text: &str, kernel: &Kernel, mesh: &Mesh, writes: bool) -> Result<()> {
     let (tensor, clauses) = read(text)?;
     let places = places(text);
@@ -59,8 +53,7 @@ pub(super) fn check(text: &str, kernel: &Kernel, mesh: &Mesh, writes: bool) -> R
         Err(CliError::Mistakes { path: "--shard".into(), text: text.to_owned(), mistakes })
     };
     if kernel.tensors().all(|other| other.name != tensor) {
-        let tensors: Vec<_> = kernel.tensors().map(|tensor| tensor.name.to_string()).collect();
-        let help = format!("the tensors are {}", tensors.join(", "));
+        let help = format!("the tensors are {}", joined(kernel.tensors().map(|tensor| tensor.name), ", "));
         return wrong((0, tensor), format!("no tensor `{tensor}`"), help);
     }
     let mut before: Vec<(Name, &Clause)> = Vec::new();
@@ -79,10 +72,9 @@ pub(super) fn check(text: &str, kernel: &Kernel, mesh: &Mesh, writes: bool) -> R
                 let accesses = kernel.accesses_of(tensor);
                 let is_there = |access: &&Access| access.index.iter().any(|of| of.as_variable() == Some(index));
                 if !accesses.iter().any(is_there) {
-                    let accesses: Vec<_> = accesses.iter().map(|access| format!("`{access}`")).collect();
+                    let accesses = joined(accesses.iter().map(|access| format!("`{access}`")), " and ");
                     let message = format!("no dimension of `{tensor}` is indexed by `{index}` alone");
-                    let help =
-                        format!("it is {}; a dimension can be named by number, `dim(0) @ x`", accesses.join(" and "));
+                    let help = format!("it is {accesses}; a dimension can be named by number, `dim(0) @ x`");
                     return wrong((next, index), message, help);
                 }
                 next += 1;
@@ -100,8 +92,8 @@ pub(super) fn check(text: &str, kernel: &Kernel, mesh: &Mesh, writes: bool) -> R
                 );
             }
             if mesh.position(axis).is_none() {
-                let there: Vec<_> = mesh.as_slice().iter().map(|axis| axis.name.to_string()).collect();
-                return wrong(named, format!("no axis `{axis}`"), format!("the axes are {}", there.join(", ")));
+                let there = joined(mesh.as_slice().iter().map(|axis| axis.name), ", ");
+                return wrong(named, format!("no axis `{axis}`"), format!("the axes are {there}"));
             }
             // The search checks expressions of several axes.
             if !is_plain {

@@ -2,6 +2,7 @@
 
 use crate::command::compute::{Description, Found, Ran, described, sure};
 use crate::command::print;
+use polyshard::layout::joined;
 use polyshard::machine::units::{counted, scaled, seconds, table};
 use polyshard::planner::cost::CostedPart;
 use polyshard::program::Kernel;
@@ -28,8 +29,8 @@ pub(crate) fn head(chosen: &Contraction, ranks: usize, found: &Found) -> String 
 /// The divided loops, the ranks that they use, and the optimality gap.
 fn grid(choice: &Choice) -> String {
     let divided = choice.best().grid().iter().filter(|(_, ranks)| *ranks > 1);
-    let divided: Vec<_> = divided.map(|(name, ranks)| format!("{name} {ranks}")).collect();
-    let divided = if divided.is_empty() { "nothing divided".to_owned() } else { divided.join(", ") };
+    let divided = joined(divided.map(|(name, ranks)| format!("{name} {ranks}")), ", ");
+    let divided = if divided.is_empty() { "nothing divided".to_owned() } else { divided };
     let used = match (choice.best().ranks(), choice.ranks()) {
         (used, all) if used == all => format!("all {}", counted(all, "rank")),
         (used, all) => format!("{used} of {all} ranks"),
@@ -40,17 +41,15 @@ fn grid(choice: &Choice) -> String {
 /// The table of `--top`: the best schedules, fastest first.
 pub(super) fn top(chosen: &Contraction, top: Option<usize>) -> String {
     let (Some(top), Contraction::Whole(choice)) = (top, chosen) else { return String::new() };
-    let vars: Vec<_> = choice.best().grid().iter().map(|(name, _)| name.to_string()).collect();
-    let grid = format!("grid ({})", vars.join(" "));
+    let grid = format!("grid ({})", joined(choice.best().grid().iter().map(|(name, _)| name), " "));
     let head = [&grid, "ranks", "steps", "words", "/ bound", "seconds", "memory"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for candidate in [choice.best()].into_iter().chain(choice.others()).take(top) {
-        let grid: Vec<_> = candidate.grid().iter().map(|(_, ranks)| ranks.to_string()).collect();
         let steps = candidate.steps();
         let bound = choice.bound_of(candidate).words;
         let ratio = if bound > 0.0 { format!("{:.3}", candidate.words() as f64 / bound) } else { String::new() };
         rows.push(vec![
-            grid.join(" "),
+            joined(candidate.grid().iter().map(|(_, ranks)| ranks), " "),
             candidate.ranks().to_string(),
             steps.to_string(),
             candidate.words().to_string(),

@@ -1,6 +1,7 @@
 //! `--why`: explains why a schedule was not chosen.
 
 use crate::error::{CliError, Result};
+use polyshard::layout::joined;
 use polyshard::machine::Machine;
 use polyshard::machine::units::{counted, scaled, seconds};
 use polyshard::planner::cost::cost;
@@ -27,7 +28,7 @@ pub(super) fn why_not(
     let program = match other.lower() {
         Ok(program) => program,
         Err(error) => {
-            let why = [Some(error.message()), error.help()].into_iter().flatten().collect::<Vec<_>>().join("; ");
+            let why = joined([Some(error.message()), error.help()].into_iter().flatten(), "; ");
             let step = error.step().and_then(|number| Some((number, other.steps().nth(number - 1)?)));
             return Ok(match step {
                 Some((number, step)) => format!("not possible because of step {number}, `{step}`: {why}\n"),

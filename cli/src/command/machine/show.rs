@@ -1,9 +1,10 @@
 //! Machines and measurements as tables.
 
 use polyshard::lab::{Measured, Row};
+use polyshard::layout::joined;
 use polyshard::machine::units::{binary, counted, scaled, seconds, table};
 use polyshard::machine::{Device, Interconnect, Level, Machine, Products};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Returns one line for each machine.
 pub fn list(machines: &[Machine]) -> String {
@@ -35,41 +36,31 @@ pub fn machine(machine: &Machine) -> String {
     }
     let device = machine.device();
     let (capacity, rate) = (scaled(device.memory_capacity as f64, "B"), scaled(device.memory_bandwidth, "B/s"));
-    let flops = device.flops.iter().map(|(kind, rate)| format!("{kind} {}", operations(kind, *rate)));
-    let flops = flops.collect::<Vec<_>>().join(", ");
+    let rates = |of: &BTreeMap<String, f64>| {
+        joined(of.iter().map(|(kind, rate)| format!("{kind} {}", operations(kind, *rate))), ", ")
+    };
+    let flops = rates(&device.flops);
     let mut text = format!(
         "{machine}, {}\n\n{}\ndevice: {capacity} of memory at {rate}",
         counted(machine.devices(), "device"),
         table(&rows, &[0, 2])
     );
-    if let Some(alone) = device.memory_alone {
-        text += &format!(", {} for a device alone", scaled(alone, "B/s"));
-    }
-    if let Some(written) = device.write_bandwidth {
-        text += &format!(", {} overwriting", scaled(written, "B/s"));
-    }
-    if let Some(packed) = device.packing_bandwidth {
-        text += &format!(", {} packing operands of products", scaled(packed, "B/s"));
-    }
-    if device.packing_latency > 0.0 {
-        text += &format!(" after {} per row", seconds(device.packing_latency));
-    }
-    if let Some(turned) = device.transposing_bandwidth {
-        text += &format!(", {} transposing", scaled(turned, "B/s"));
-    }
-    if let Some(others) = device.memory_of_others {
-        text += &format!(", {} reading other ranks' memory", scaled(others, "B/s"));
-    }
-    if device.in_place_latency > 0.0 {
-        text += &format!(" after {}", seconds(device.in_place_latency));
-    }
-    if device.row_latency > 0.0 {
-        text += &format!(", and {} per non-contiguous row", seconds(device.row_latency));
-    }
+    let at = |rate: Option<f64>, what: &str| rate.map(|rate| format!(", {} {what}", scaled(rate, "B/s")));
+    let after = |time: f64, before, of| (time > 0.0).then(|| format!("{before} {}{of}", seconds(time)));
+    let figures = [
+        at(device.memory_alone, "for a device alone"),
+        at(device.write_bandwidth, "overwriting"),
+        at(device.packing_bandwidth, "packing operands of products"),
+        after(device.packing_latency, " after", " per row"),
+        at(device.transposing_bandwidth, "transposing"),
+        at(device.memory_of_others, "reading other ranks' memory"),
+        after(device.in_place_latency, " after", ""),
+        after(device.row_latency, ", and", " per non-contiguous row"),
+    ];
+    text.extend(figures.into_iter().flatten());
     text += &if flops.is_empty() { "\n".into() } else { format!("; {flops}\n") };
     if !device.nests.is_empty() {
-        let nests = device.nests.iter().map(|(kind, rate)| format!("{kind} {}", operations(kind, *rate)));
-        text += &format!("element by element: {}\n", nests.collect::<Vec<_>>().join(", "));
+        text += &format!("element by element: {}\n", rates(&device.nests));
     }
     if !device.products.is_empty() {
         text += &format!("\n{}\n", thin_products(device));
@@ -81,11 +72,8 @@ pub fn machine(machine: &Machine) -> String {
         text += &format!("figures may be too low: during the measurement, {what}\n");
     }
     if !machine.profiles().is_empty() {
-        let mut rows = vec![
-            ["collective", "ranks", "bytes per rank before it", "time relative to its links"]
-                .map(String::from)
-                .to_vec(),
-        ];
+        let head = ["collective", "ranks", "bytes per rank before it", "time relative to its links"];
+        let mut rows = vec![head.map(String::from).to_vec()];
         for profile in machine.profiles() {
             let range = |values: &[f64]| [f64::min, f64::max].map(|pick| values.iter().copied().fold(values[0], pick));
             let ([least, most], [low, high]) = (range(&profile.bytes), range(&profile.factor));
@@ -150,9 +138,7 @@ fn connection(level: &Level) -> String {
         Interconnect::Switch => "switch".into(),
         Interconnect::Ring => "ring".into(),
         Interconnect::Line => "line".into(),
-        Interconnect::Torus(extents) => {
-            format!("torus {}", extents.iter().map(usize::to_string).collect::<Vec<_>>().join("x"))
-        }
+        Interconnect::Torus(extents) => format!("torus {}", joined(extents, "x")),
     };
     if let Some(ports) = level.shared_ports {
         text += &format!(", {} shared", counted(ports, "port"));

@@ -5,7 +5,7 @@
 use crate::error::{CliError, Result};
 use crate::notation::product::Product;
 use crate::notation::subscripted;
-use polyshard::layout::{DType, Mesh, Name, Sharding};
+use polyshard::layout::{DType, Mesh, Name, Sharding, joined};
 use polyshard::machine::units::{bytes, scaled, seconds};
 use polyshard::planner::cost::{CostError, CostedPart, PartCost, Prices};
 use polyshard::planner::placement::PlacedMesh;
@@ -65,7 +65,7 @@ impl Way {
 
     /// The steps in one line.
     pub(super) fn brief(&self) -> String {
-        self.steps.iter().map(|step| &*step.brief).collect::<Vec<_>>().join("; ")
+        joined(self.steps.iter().map(|step| &step.brief), "; ")
     }
 }
 
@@ -82,7 +82,7 @@ pub(super) fn ways(product: &Product, dtype: DType, on: &PlacedMesh, free: [bool
     let computed = if dtype.native().is_ok() { dtype } else { DType::I32 };
     let device = on.machine().device();
     if !device.flops.contains_key(dtype.name()) {
-        let stated = device.flops.keys().cloned().collect::<Vec<_>>().join(", ");
+        let stated = joined(device.flops.keys(), ", ");
         return Err(CostError::Rate { machine: on.machine().name().to_owned(), dtype, stated }.into());
     }
     let machine = on.machine().scaled(computed, dtype);

@@ -1,6 +1,7 @@
 //! Collectives of a workload on a command line: `all-reduce:0:1e9`, or `all-reduce:data:1e9`.
 
 use crate::error::{CliError, Result};
+use polyshard::layout::joined;
 use polyshard::machine::Collective;
 use polyshard::machine::units::scaled;
 use polyshard::planner::placement::Traffic;
@@ -19,9 +20,6 @@ const OPERATIONS: [(&str, Collective); 6] = [
 /// rank holds before it.
 ///
 /// Case, hyphens and underscores of the operation do not matter: `AllReduce` is `all-reduce`.
-///
-/// # Errors
-/// If it does not have this form, or the operation or an axis is unknown.
 pub(crate) fn traffic(text: &str, names: &[String]) -> Result<Traffic> {
     let wrong = || {
         let form = "operation, axes and bytes per rank, such as all-reduce:0,2:1e9";
@@ -32,8 +30,7 @@ pub(crate) fn traffic(text: &str, names: &[String]) -> Result<Traffic> {
     let plain = |name: &str| name.to_lowercase().replace(['-', '_'], "");
     let operation = OPERATIONS.into_iter().find(|(written, _)| plain(written) == plain(name));
     let (_, operation) = operation.ok_or_else(|| {
-        let there = OPERATIONS.map(|(written, _)| written);
-        let known = format!("there are {}", there.join(", "));
+        let known = format!("there are {}", OPERATIONS.map(|(written, _)| written).join(", "));
         CliError::unknown(format!("operation `{name}` in the traffic `{text}`"), known)
     })?;
     let axis = |axis: &str| {
@@ -55,8 +52,8 @@ pub(crate) fn traffic(text: &str, names: &[String]) -> Result<Traffic> {
 
 /// Returns a collective and its axes: `AllReduce 0,2`.
 pub(crate) fn brief(traffic: &Traffic, names: &[String]) -> String {
-    let axes: Vec<_> = traffic.axes.iter().filter_map(|&axis| names.get(axis).map(String::as_str)).collect();
-    format!("{} {}", traffic.operation, axes.join(","))
+    let axes = traffic.axes.iter().filter_map(|&axis| names.get(axis));
+    format!("{} {}", traffic.operation, joined(axes, ","))
 }
 
 /// Returns a collective as text, with its bytes.
