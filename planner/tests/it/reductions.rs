@@ -63,6 +63,17 @@ fn the_groups_are_those_of_table_2() {
 }
 
 #[test]
+fn the_hierarchies_are_those_of_table_1() {
+    let matrix = ParallelismMatrix::new(vec![vec![1, 1, 2, 2], vec![1, 2, 1, 2]]).expect("a matrix");
+    assert_eq!(matrix.by_columns(), [1, 1, 1, 2, 2, 1, 2, 2]);
+    assert_eq!(matrix.by_rows(), [1, 1, 2, 2, 1, 2, 1, 2]);
+    assert_eq!(matrix.factors(&[1]).expect("it exists"), [1, 2, 1, 2]);
+    let matrix = ParallelismMatrix::new(vec![vec![1, 2, 3], vec![4, 5, 6], vec![7, 8, 9]]).expect("a matrix");
+    assert_eq!(matrix.by_columns(), [1, 4, 7, 2, 5, 8, 3, 6, 9]);
+    assert_eq!(matrix.by_rows(), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+}
+
+#[test]
 fn totals_are_those_of_the_papers_tables() {
     let total = |hierarchy: &[usize], axes: &[usize], reduce: &[usize]| -> usize {
         let all = matrices(hierarchy, axes).expect("they fit");
