@@ -12,7 +12,7 @@
 //! | yes | collective, each owns a part | each rank of a group gets its part of all terms, and sums it up |
 //! | yes | exchange | the terms of one coordinate after the other are sent to the target, and added up there |
 //!
-//! Axes of legs are positions in the [common mesh](Route::common_mesh). An exchange reaches the [owners](Sharding::owners_of) of the
+//! Axes of legs are positions in the [common mesh](common_mesh). An exchange reaches the [owners](Sharding::owners_of) of the
 //! elements that ranks want, or more ranks, which exchange nothing.
 
 use crate::nest::{Algorithm, Direction, Leg, Owners, Packing, Route};
@@ -160,21 +160,6 @@ impl Route {
         }
     }
 
-    /// Returns the mesh whose axes the legs between these shardings name: that of both, or the coarsest one whose axes are digits of
-    /// theirs; that of the source if there is no such mesh.
-    ///
-    /// ```
-    /// use polyshard::prelude::*;
-    /// use polyshard::program::Route;
-    /// let everywhere = |axes: &[(&str, usize)]| Sharding::replicated(&Mesh::new(axes.iter().copied()), &[8]);
-    /// let mesh = <Route>::common_mesh(&everywhere(&[("x", 4), ("y", 2)]), &everywhere(&[("p", 2), ("q", 4)]));
-    /// assert_eq!(mesh.to_string(), "x/2: 2, x%2: 2, y: 2");
-    /// ```
-    #[must_use]
-    pub fn common_mesh(source: &Sharding, target: &Sharding) -> Mesh {
-        source.mesh().common_refinement(target.mesh()).unwrap_or_else(|| source.mesh().clone())
-    }
-
     /// Returns the pattern of a route between arrays, with axes by name.
     #[must_use]
     pub fn pattern_between(&self, direction: Direction, mesh: &Mesh) -> Pattern {
@@ -228,9 +213,24 @@ impl Direction {
     }
 }
 
+/// Returns the mesh whose axes the legs between these shardings name: that of both, or the coarsest one whose axes are digits of
+/// theirs; that of the source if there is no such mesh.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// use polyshard::program::common_mesh;
+/// let everywhere = |axes: &[(&str, usize)]| Sharding::replicated(&Mesh::new(axes.iter().copied()), &[8]);
+/// let mesh = common_mesh(&everywhere(&[("x", 4), ("y", 2)]), &everywhere(&[("p", 2), ("q", 4)]));
+/// assert_eq!(mesh.to_string(), "x/2: 2, x%2: 2, y: 2");
+/// ```
+#[must_use]
+pub fn common_mesh(source: &Sharding, target: &Sharding) -> Mesh {
+    source.mesh().common_refinement(target.mesh()).unwrap_or_else(|| source.mesh().clone())
+}
+
 /// The leg by which ranks receive the elements that they want from their owners.
 fn exchange(source: &Sharding, target: &Sharding) -> Leg {
-    let mesh = <Route>::common_mesh(source, target);
+    let mesh = common_mesh(source, target);
     let [source, target] = [source, target].map(|sharding| sharding.over(&mesh).unwrap_or_else(|| sharding.clone()));
     match source.mesh() == target.mesh() {
         true => Leg::exchange_with(source.owners_of(&target)),
@@ -254,7 +254,7 @@ fn is_at_least(leg: &Leg, least: &Leg) -> bool {
 
 /// The legs by which shards are gathered in groups whose members each want all of them, if there are such groups.
 fn gathering(source: &Sharding, target: &Sharding) -> Option<Vec<Leg>> {
-    let (groups, mesh) = (source.gathered_groups(target)?, <Route>::common_mesh(source, target));
+    let (groups, mesh) = (source.gathered_groups(target)?, common_mesh(source, target));
     let at = |rank: usize, axis: usize| mesh.coordinates(rank)[axis];
     let differ = |group: &Vec<usize>, axis: usize| group.iter().any(|&rank| at(rank, axis) != at(group[0], axis));
     let axes = (0..mesh.ndim()).filter(|&axis| groups.iter().any(|group| differ(group, axis)));

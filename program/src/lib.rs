@@ -67,7 +67,7 @@ mod work;
 mod written;
 
 pub use affine::{Affine, Modulus};
-pub use between::{RouteError, summed_up};
+pub use between::{RouteError, common_mesh, summed_up};
 
 pub use expr::{Atom, Expr, Ranges, Symbol};
 pub use extent::{Extent, extent};

@@ -4,7 +4,7 @@ use super::{ExchangePrice, Prices};
 use polyshard_layout::{Collective, DType, Mesh, Neighbours, Reach, Sharding, Stages, SumAlgorithm};
 use polyshard_machine::{GroupedCollective, MachineError, Seconds};
 use polyshard_program::reduction::{LoweredStep, Procedure};
-use polyshard_program::{Algorithm, Direction, Leg, Move, Nest, Owners, Program, Route, Transfer, Volume};
+use polyshard_program::{Algorithm, Direction, Leg, Move, Nest, Owners, Program, Transfer, Volume, common_mesh};
 
 /// One action of a transfer, with all its repetitions in a run.
 #[derive(Clone)]
@@ -119,7 +119,7 @@ pub(super) fn of_move(
     if received == 0.0 && moved.route.procedure().is_none() {
         return Ok(vec![Action::Copy { times: 1, bytes: bytes_of(to) }]);
     }
-    let mesh = <Route>::common_mesh(moved.kept.as_ref().unwrap_or(from), to);
+    let mesh = common_mesh(moved.kept.as_ref().unwrap_or(from), to);
     let then = if moved.closes_sums() && moved.route.legs.len() > 1 { received.min(bytes_of(to)) } else { 0.0 };
     let leg = |(leg, direction): (&Leg, Direction)| {
         if let (Leg::Exchange { reach, .. }, false) = (leg, moved.closes_sums()) {

@@ -1,7 +1,7 @@
 //! Moves: from an array to one of another sharding.
 
 use super::Array;
-use crate::between::summed_up;
+use crate::between::{common_mesh, summed_up};
 use crate::expr::Expr;
 use crate::ids::ArrayId;
 use crate::kernel::Assign;
@@ -252,9 +252,5 @@ fn closed_axes(source: &Sharding, target: &Sharding) -> Vec<usize> {
 
 /// The name of the route between two shardings.
 fn direct_pattern([source, target]: [&Sharding; 2], route: &Route, direction: Direction) -> Pattern {
-    if source == target {
-        Pattern::Local
-    } else {
-        route.pattern_between(direction, &<Route>::common_mesh(source, target))
-    }
+    if source == target { Pattern::Local } else { route.pattern_between(direction, &common_mesh(source, target)) }
 }

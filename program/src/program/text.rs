@@ -2,11 +2,12 @@
 
 use super::body::Numbered;
 use super::{Array, ArrayKind, Move, Origin, Part, Program, Repeat};
+use crate::between::common_mesh;
 use crate::display;
 use crate::expr::Expr;
 use crate::ids::{ArrayId, StatementId};
 use crate::leg_text::LegText;
-use crate::nest::{Leg, Packing, Route};
+use crate::nest::{Leg, Packing};
 use crate::proof;
 use crate::reduction::Procedure;
 use polyshard_layout::counted;
@@ -165,7 +166,7 @@ impl Program {
     /// The legs of a move as text.
     fn shown_legs(&self, moved: &Move) -> String {
         let [source, target] = [moved.source, moved.target].map(|id| &self.array(id).sharding);
-        let mesh = <Route>::common_mesh(moved.kept.as_ref().unwrap_or(source), target);
+        let mesh = common_mesh(moved.kept.as_ref().unwrap_or(source), target);
         // In moves, these expressions are numbers.
         let expr = |expr: &Expr| expr.offset().to_string();
         let shown = |(leg, direction)| LegText { mesh: &mesh, direction, expr: &expr }.of(leg);

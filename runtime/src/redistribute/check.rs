@@ -2,7 +2,7 @@
 
 use crate::layout::Sharding;
 use crate::{DistArray, RedistributionError, Result, World};
-use polyshard_program::{Direction, Route};
+use polyshard_program::{Direction, Route, common_mesh};
 
 /// Checks that one array can have both shardings in this world, without communication.
 pub(super) fn shardings(world: &World, source: &Sharding, target: &Sharding) -> Result<()> {
@@ -46,8 +46,7 @@ pub(super) fn agree(
          redistribution number {number}\na redistribution by {}",
         source.shape(),
         source.mesh(),
-        route
-            .pattern_between(Direction::between(source, target), &<Route>::common_mesh(kept.unwrap_or(source), target)),
+        route.pattern_between(Direction::between(source, target), &common_mesh(kept.unwrap_or(source), target)),
     );
     world.agree(&says, &(source, kept, target, &route.legs))
 }

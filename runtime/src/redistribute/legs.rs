@@ -20,7 +20,7 @@ use crate::subarray::mail::{self, Ends, Turns};
 use crate::subarray::{Place, Subarray};
 use crate::{DistArray, Element, Group, RedistributionError, ReduceOp, Region, Result, Transport, World, tile};
 use bytemuck::{cast_slice, cast_slice_mut};
-use polyshard_program::{Algorithm, CHUNK, Direction, Expr, Leg, Owners, Packing, Route, summed_up};
+use polyshard_program::{Algorithm, CHUNK, Direction, Expr, Leg, Owners, Packing, Route, common_mesh, summed_up};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -53,7 +53,7 @@ impl Redistribution {
     ) -> Result<Self> {
         let closed = source.closed_axes(target).map_err(RedistributionError::from)?;
         let (mesh, at) = (source.mesh(), source.mesh().coordinates(world.rank()));
-        let of_legs = if closed.is_empty() { <Route>::common_mesh(kept, target) } else { mesh.clone() };
+        let of_legs = if closed.is_empty() { common_mesh(kept, target) } else { mesh.clone() };
         let groups = route.legs.iter().filter_map(Leg::group);
         let groups = Groups::new(groups, |axes, _| world.group(&of_legs, axes))?;
         // Sums are moved on after they have been added up.
@@ -248,7 +248,7 @@ impl Redistribution {
 
 /// The exchange of a leg between ranks that hold elements by one sharding, own them by another, and get them by a third.
 fn exchange_between(world: &World, [held, owned, target]: [&Sharding; 3], leg: &Leg) -> Result<GroupExchange> {
-    let mesh = <Route>::common_mesh(owned, target);
+    let mesh = common_mesh(owned, target);
     let between = |owner, reader| Subarray::between(held, owned, owner, target, reader);
     let reach = leg.reach(&mesh).expect("no array is permuted by a leg; this is a bug in polyshard");
     let exchange = GroupExchange::new(world, &mesh, &reach, between)?;

@@ -4,7 +4,7 @@ use super::*;
 use crate::Region;
 use crate::layout::{AxisExpr, Mesh, Placement, Reach};
 use crate::sample::{indices, on_ranks, sharding_pairs};
-use polyshard_program::{Algorithm, Leg, Owners, Route, summed_up};
+use polyshard_program::{Algorithm, Leg, Owners, Route, common_mesh, summed_up};
 use proptest::prelude::*;
 
 /// The element at an index: distinct everywhere, also in the type with the fewest values.
@@ -22,7 +22,7 @@ fn lacking(source: &Sharding, target: &Sharding, rank: usize) -> usize {
 
 /// Every route for arrays of `T`, among them the one that is chosen.
 fn routes<T: Element>(source: &Sharding, target: &Sharding) -> Vec<Route> {
-    let mesh = <Route>::common_mesh(source, target);
+    let mesh = common_mesh(source, target);
     let axes = mesh.ndim();
     let closed = source.closed_axes(target).unwrap_or_default();
     let parts = |axes: Vec<usize>| vec![Leg::collective(axes, Owners::Parts)];
