@@ -158,10 +158,17 @@ impl Redistribution {
         })
     }
 
-    /// Whether its messages can be in flight while something else is computed: if it is one exchange, by messages.
+    /// Whether its messages can be in flight while something else is computed: if it is one exchange, by messages. The same on all ranks
+    /// that exchange elements.
     pub(crate) fn can_be_in_flight(&self) -> bool {
-        let is_exchange = matches!(self.legs[..], [(Leg::Exchange { .. }, Direction::In)]);
-        is_exchange && self.transport == Transport::Messages
+        let ([(Leg::Exchange { .. }, Direction::In)], Some(exchange)) = (&self.legs[..], &self.exchange) else {
+            return false;
+        };
+        match self.transport {
+            Transport::Messages => true,
+            Transport::Auto => exchange.apart(&*self.memory).is_some(),
+            Transport::Shared => false,
+        }
     }
 
     /// Posts the messages of the exchange; none if this rank neither sends nor receives any.
