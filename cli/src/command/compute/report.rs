@@ -8,7 +8,6 @@ use polyshard::layout::joined;
 use polyshard::machine::units::{counted, scaled, seconds, table};
 use polyshard::planner::cost::Cost;
 use polyshard::program::{Pattern, Program};
-use std::fmt::Write as _;
 
 /// A program and the facts to report about it.
 pub(crate) struct Description<'a> {
@@ -194,36 +193,29 @@ pub(crate) fn ran(ran: &Ran, predicted: Option<f64>) -> String {
         };
         format!(" ({} predicted{off})", seconds(predicted))
     });
-    // Writing to a string cannot fail.
-    let mut text = String::new();
+    let mut rows: Vec<[String; 2]> = Vec::new();
+    let mut row = |what: &str, text: String| rows.push([label(what), text]);
     if !ran.read.is_empty() {
-        let read = joined(ran.read.iter().map(|(name, path)| format!("{name} from {path}")), ", ");
-        let _ = writeln!(text, "{}  {read}", label("read"));
+        row("read", joined(ran.read.iter().map(|(name, path)| format!("{name} from {path}")), ", "));
     }
     let rounds = joined(ran.rounds.iter().map(|rounds| counted(rounds, "round")), " and ");
     let rounds = if rounds.is_empty() { rounds } else { format!(", {rounds}") };
     let received = scaled(ran.received as f64, "B");
     let took = seconds(ran.seconds);
-    let _ = writeln!(text, "{}  {took}{predicted}{rounds}; the first rank received {received}", label("ran"));
-    ran.unended.iter().for_each(|scalar| {
-        let _ = writeln!(text, "{}  {scalar}", label("warning"));
-    });
+    row("ran", format!("{took}{predicted}{rounds}; the first rank received {received}"));
+    ran.unended.iter().for_each(|scalar| row("warning", scalar.clone()));
     for (path, dtype) in &ran.converted {
-        let _ = writeln!(text, "{}  {path} from {dtype} to {}", label("convert"), ran.dtype);
+        row("convert", format!("{path} from {dtype} to {}", ran.dtype));
     }
     if let Some(Checked { rows: [rows, all], error, of }) = &ran.checked {
-        let all = counted(all, "row");
-        let _ = writeln!(
-            text,
-            "{}  {rows} of {all} against a sequential computation: largest error {}, relative to {of}",
-            label("checked"),
-            if *error == 0.0 { "0".to_owned() } else { format!("{error:.1e}") }
-        );
+        let (all, error) = (counted(all, "row"), if *error == 0.0 { "0".to_owned() } else { format!("{error:.1e}") });
+        let text = format!("{rows} of {all} against a sequential computation: largest error {error}, relative to {of}");
+        row("checked", text);
     }
     for Written { name, path, shape, rounds } in &ran.written {
         let shape = extents(shape);
         let after = rounds.map_or_else(String::new, |rounds| format!(" after {}", counted(rounds, "round")));
-        let _ = writeln!(text, "{}  {path}: {name}{after}, {shape}, {}", label("wrote"), ran.dtype);
+        row("wrote", format!("{path}: {name}{after}, {shape}, {}", ran.dtype));
     }
-    text
+    table(&rows, &[0, 1])
 }
