@@ -6,6 +6,7 @@ use polyshard::draw::DrawError;
 use polyshard::machine::MachineError;
 use polyshard::schedule::LowerError;
 use polyshard::text::{Mistake, ParseError};
+use std::fmt::Display;
 use std::io;
 use std::path::PathBuf;
 
@@ -37,16 +38,13 @@ pub enum CliError {
     /// Something required is missing.
     #[error("{what}; {give}")]
     Missing { what: String, give: String },
-    /// An unknown name, and the known ones.
-    #[error("no {name}; {known}")]
-    Unknown { name: String, known: String },
     /// Neither a preset machine nor a file.
     #[error("{0}; a machine of your own is a file, such as machine.toml")]
     UnknownMachine(Box<MachineError>),
     /// Something is given twice.
     #[error("two {what} are given for {subject}; give one")]
     Twice { what: &'static str, subject: String },
-    /// A valid value that contradicts others, or exceeds a limit.
+    /// An unknown name, or a valid value that contradicts others or exceeds a limit.
     #[error("{what}; {instead}")]
     Refused { what: String, instead: String },
     /// A text that a library rejects.
@@ -107,9 +105,9 @@ impl CliError {
         Self::Missing { what: what.into(), give: give.into() }
     }
 
-    /// Returns the error for an unknown name.
-    pub(crate) fn unknown(name: impl Into<String>, known: impl Into<String>) -> Self {
-        Self::Unknown { name: name.into(), known: known.into() }
+    /// Returns the error for an unknown name; `known` says which there are.
+    pub(crate) fn unknown(name: impl Display, known: impl Into<String>) -> Self {
+        Self::refused(format!("no {name}"), known)
     }
 
     /// Returns the error for a text that a library rejects.
