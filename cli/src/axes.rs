@@ -15,9 +15,6 @@ pub(crate) struct Axes(Vec<(Option<String>, usize)>);
 
 impl Axes {
     /// Returns axes with these names and extents, outermost first.
-    ///
-    /// # Errors
-    /// If a name is invalid or repeated, an extent is 0, or there are too many ranks.
     pub(crate) fn named(axes: &[(String, usize)]) -> Result<Self> {
         if let Some((name, _)) = axes.iter().find(|(name, _)| !is_name(name)) {
             let instead = "write letters, digits and `_`, a digit not first";

@@ -8,17 +8,11 @@ use std::any::type_name;
 use std::str::FromStr;
 
 /// Reads a whole number.
-///
-/// # Errors
-/// If the text is not a whole number, or the type does not hold it.
 pub(crate) fn whole<T: TryFrom<u128>>(text: &str) -> Result<T> {
     read(text, "a whole number, 0 or more")
 }
 
 /// Reads a whole number that is not 0.
-///
-/// # Errors
-/// If the text is not a whole number, is 0, or the type does not hold it.
 pub(crate) fn count(text: &str) -> Result<usize> {
     let expected = "a whole number, 1 or more";
     let number = read(text, expected)?;
@@ -36,19 +30,13 @@ fn read<T: TryFrom<u128>>(text: &str, expected: &'static str) -> Result<T> {
     T::try_from(number).map_err(|_| CliError::Overflow { fits: type_name::<T>() })
 }
 
-/// Reads a number, perhaps with a fraction or an exponent.
-///
-/// # Errors
-/// If the text is not a number; NaN is refused too.
+/// Reads a number, perhaps with a fraction or an exponent; not NaN.
 pub(crate) fn real(text: &str) -> Result<f64> {
     let number = text.trim().parse::<f64>().ok().filter(|number| !number.is_nan());
     number.ok_or(CliError::NotANumber { expected: "a number, such as 0.5 or 1e9" })
 }
 
 /// Reads whole numbers separated by commas; `like` is an example.
-///
-/// # Errors
-/// If they are not, or a number is too large.
 pub(crate) fn list(text: &str, like: &str) -> Result<Vec<usize>> {
     let read = |part: &str| {
         let form = || format!("whole numbers with commas between them, such as {like}");

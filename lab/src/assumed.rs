@@ -22,9 +22,6 @@ fn rates(vectors: Vectors) -> Rates {
 }
 
 /// Returns the machine that the ranks form, as far as it can be known without measuring.
-///
-/// # Errors
-/// Only through a bug in polyshard.
 pub(super) fn machine(world: &World, topology: &Topology) -> Result<Machine> {
     // Bytes per second and seconds, between nodes on an ordinary network and inside a node.
     let link = |level: &str| match (level, world.backend()) {

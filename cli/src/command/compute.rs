@@ -75,9 +75,6 @@ pub(crate) struct Ran {
 /// Runs the program that `plan` returns on the first ranks, as many as its mesh has, and returns the outcome on the first of them.
 ///
 /// The files to write are checked before any work is done.
-///
-/// # Errors
-/// If a file cannot be used, or the program fails.
 pub(crate) fn compute<'p, T: Element>(
     files: &Files<'_>,
     ranks: usize,

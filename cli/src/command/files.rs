@@ -57,10 +57,7 @@ pub(crate) fn check(path: Option<&Path>) -> Result<()> {
     path.map_or(Ok(()), |path| output(path).map(drop))
 }
 
-/// Checks that the name of a result file ends in `.npy`, before anything is read.
-///
-/// # Errors
-/// If it does not, unless the file is a device or a pipe.
+/// Checks that the name of a result file ends in `.npy`, unless it is a device or a pipe, before anything is read.
 pub(crate) fn check_npy(path: &Path) -> Result<()> {
     let is_stream = path.metadata().is_ok_and(|there| !there.is_file() && !there.is_dir());
     if is_npy(path) || is_stream {

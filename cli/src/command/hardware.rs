@@ -44,9 +44,6 @@ enum Carried {
 
 impl Hardware {
     /// Returns the machine, if one is named, with the given counts of its levels.
-    ///
-    /// # Errors
-    /// If the machine is unknown, the counts or bandwidths do not fit it, or it has too many devices.
     pub(crate) fn machine(&self, hierarchy: Option<&[usize]>) -> Result<Option<Machine>> {
         let Some(name) = &self.machine else { return Ok(None) };
         let mut machine = find(name, hierarchy)?;
@@ -76,9 +73,6 @@ impl Hardware {
     }
 
     /// Returns the maximum number of steps of a program that crosses `levels` levels.
-    ///
-    /// # Errors
-    /// If it is 0, or there would be too many programs to search.
     pub(crate) fn max_steps(&self, levels: usize) -> Result<usize> {
         // Five steps over five levels make 16617 programs; over eight levels, a hundred times as many.
         let most = match levels {
@@ -103,9 +97,6 @@ impl Hardware {
 }
 
 /// Returns the machine of a name or a file, with the given counts of its levels.
-///
-/// # Errors
-/// If the machine is unknown or cannot have these counts.
 pub(crate) fn find(name: &str, hierarchy: Option<&[usize]>) -> Result<Machine> {
     if PRESETS.contains(&name) || !(name.ends_with(".toml") || Path::new(name).exists()) {
         let preset = hierarchy.map_or_else(|| Machine::preset(name), |counts| Machine::sized(name, counts));
@@ -125,9 +116,6 @@ pub(crate) fn find(name: &str, hierarchy: Option<&[usize]>) -> Result<Machine> {
 }
 
 /// Returns a mesh on the machine of a name or a file: by a matrix if one is given, else with an axis for each of its levels.
-///
-/// # Errors
-/// If the machine is unknown, or the mesh does not fit it.
 pub(crate) fn placed(mesh: &Mesh, name: &str, matrix: Option<&str>) -> Result<PlacedMesh> {
     if let Some(text) = matrix {
         let matrix = mesh::matrix(text)?;

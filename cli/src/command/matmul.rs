@@ -153,9 +153,6 @@ fn row(nth: usize, way: &Way, is_free: bool) -> [String; 9] {
 }
 
 /// Runs a way in `f64` on one thread per rank. Elements are small whole numbers, so that sums are exact in any order.
-///
-/// # Errors
-/// If there are too many ranks or operations or too little memory, or an element of the result is wrong.
 fn run(product: &Product, dtype: DType, way: &Way) -> Result<Trial> {
     let ranks = product.mesh().size();
     check_ranks("the mesh", ranks, RANKS)?;

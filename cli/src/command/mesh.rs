@@ -12,9 +12,6 @@ use std::num::{IntErrorKind, ParseIntError};
 const RANKS: usize = 1 << 20;
 
 /// Returns the mesh with these names and extents of axes, outermost first.
-///
-/// # Errors
-/// If the mesh is invalid, or has too many ranks.
 pub(crate) fn mesh(axes: &[(String, usize)]) -> Result<Mesh> {
     checked(Axes::named(axes)?.mesh(|_| String::new()))
 }
@@ -43,9 +40,6 @@ fn checked(mesh: Mesh) -> Result<Mesh> {
 }
 
 /// Parses `I=8,J=16`; `like` is an example for the error.
-///
-/// # Errors
-/// If it is not names and whole numbers, or one is too large.
 pub(crate) fn pairs(what: &'static str, text: &str, like: &str) -> Result<Vec<(String, usize)>> {
     let form = format!("names and whole numbers, such as {like}");
     let read = |part: &str| match part.split_once('=') {

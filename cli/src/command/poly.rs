@@ -228,9 +228,6 @@ impl Kernels {
     }
 
     /// Returns the arrays to write and their files, and makes these arrays outputs of the programs.
-    ///
-    /// # Errors
-    /// If a name is unknown or given twice, or if there are several files without names.
     pub(crate) fn targets(&mut self, files: &[ArrayFile]) -> Result<Vec<Target>> {
         let names: Vec<Name> = self.results().into_iter().map(|(name, _)| name).collect();
         self.asked.clear();
@@ -317,18 +314,12 @@ impl Kernels {
     }
 
     /// The predicted seconds of chosen schedules on a machine.
-    ///
-    /// # Errors
-    /// As for [`chosen`](Self::chosen).
     pub(crate) fn seconds(&self, ranks: usize, machine: &Machine, limits: Limits) -> Result<f64> {
         let found = Found { machine: machine.clone(), measured: None };
         Ok(self.chosen(ranks, found, limits)?.chosen.map_or(0.0, |(_, cost, _)| cost.seconds()))
     }
 
     /// Chooses schedules for kernels with `auto`, on at most this many ranks of a machine.
-    ///
-    /// # Errors
-    /// If none is found, or kernels do not fit together.
     pub(crate) fn chosen(&self, ranks: usize, found: Found, limits: Limits) -> Result<Lowered> {
         if let ([schedule], true) = (&self.schedules[..], self.rounds.is_empty()) {
             let choice = schedule.auto(ranks, &found.machine).limits(limits).find()?;

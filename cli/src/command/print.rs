@@ -4,17 +4,11 @@ use crate::error::{CliError, Result};
 use serde::Serialize;
 
 /// Returns a value as JSON on one line, without a line break.
-///
-/// # Panics
-/// Never: answers are plain data.
 pub(crate) fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("answers are plain data")
 }
 
 /// Returns how many of `all` to list: `--top`, or `default`.
-///
-/// # Errors
-/// If `top` is 0.
 pub(crate) fn listed(top: Option<usize>, default: usize, all: usize) -> Result<usize> {
     match top {
         Some(0) => Err(CliError::refused("`--top 0` lists nothing", "give 1 or more")),

@@ -9,9 +9,6 @@ use serde::Serialize;
 use std::fmt::{self, Display};
 
 /// Checks that ranks can be threads; `owner` names their owner in the message.
-///
-/// # Errors
-/// If there are more than `most`, or an MPI launcher has started ranks already.
 pub(crate) fn check_ranks(owner: &str, ranks: usize, most: usize) -> Result<()> {
     if ranks > most {
         let ranks = counted(ranks, "rank");

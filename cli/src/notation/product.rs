@@ -88,9 +88,6 @@ impl Product {
     }
 
     /// Checks that factors whose sharding is free are written without axes.
-    ///
-    /// # Errors
-    /// The first that has some.
     pub(crate) fn check_free(&self, free: [bool; 3]) -> Result<()> {
         let divided = |(factor, free): &(&NamedArray, bool)| *free && !factor.axes.concat().is_empty();
         let Some((factor, _)) = self.arrays.iter().zip(free).find(divided) else { return Ok(()) };

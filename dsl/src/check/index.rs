@@ -16,9 +16,6 @@ use quote::ToTokens;
 use syn::{BinOp, Expr, Ident, Result, UnOp};
 
 /// Returns the affine form of an index expression.
-///
-/// # Errors
-/// An error on the part that is not affine.
 pub(crate) fn affine(index: &Expr) -> Result<Affine> {
     let Some((inner, modulus)) = remainder(index) else { return narrow(index, sum(index)?) };
     let (inner_sum, value) = (without_multiples(inner, sum(inner)?, modulus)?, evaluate(modulus));

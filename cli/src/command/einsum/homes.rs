@@ -13,9 +13,6 @@ use std::ops::Range;
 const STEP: &str = "shard(";
 
 /// Reads `A=i.at(x), j.at(y)`, which is `shard(A, i.at(x), j.at(y))`.
-///
-/// # Errors
-/// The syntax errors, shown in place.
 pub(super) fn read(text: &str) -> Result<(Name, Vec<Clause>)> {
     let unreadable =
         || CliError::unreadable(format!("`--shard {text}`"), "a name and clauses, such as 'A=i.at(x), j.at(y)'");
@@ -46,9 +43,6 @@ pub(super) fn check_axes(kernel: &Kernel, mesh: &Mesh) -> Result<()> {
 }
 
 /// Checks the clauses against the kernel and the mesh, and that a result that will be written is not left in partial sums.
-///
-/// # Errors
-/// An unknown tensor or axis, or two clauses that contradict each other.
 pub(super) fn check(text: &str, kernel: &Kernel, mesh: &Mesh, writes: bool) -> Result<()> {
     let (tensor, clauses) = read(text)?;
     let places = places(text);

@@ -20,9 +20,6 @@ const OPERATIONS: [(&str, Collective); 6] = [
 /// rank holds before it.
 ///
 /// Case, hyphens and underscores of the operation do not matter: `AllReduce` is `all-reduce`.
-///
-/// # Errors
-/// If it does not have this form, or the operation or an axis is unknown.
 pub(crate) fn traffic(text: &str, names: &[String]) -> Result<Traffic> {
     let wrong = || {
         let form = "operation, axes and bytes per rank, such as all-reduce:0,2:1e9";

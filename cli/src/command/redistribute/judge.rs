@@ -52,9 +52,6 @@ impl Judge {
     }
 
     /// Returns the best plan.
-    ///
-    /// # Errors
-    /// If the arrays differ, no plan fits into the memory, or a latency or bandwidth is invalid.
     pub(crate) fn plan(&self, source: &DistType, target: &DistType) -> Result<Plan> {
         Ok(Plan::new(source, target, &self.options(source.mesh())?)?)
     }

@@ -39,9 +39,6 @@ pub(crate) enum Types {
 
 impl Problem {
     /// Returns the problem of these arguments; an empty `size` means none.
-    ///
-    /// # Errors
-    /// If mesh or sizes are not names and numbers.
     pub(crate) fn from_texts(mesh: &str, source: String, target: String, size: &str) -> Result<Self> {
         let size = if size.is_empty() { Vec::new() } else { pairs("size", size, "I=8,J=16")? };
         // The axes of `A[I_X, J]` are written in capitals.
@@ -52,9 +49,6 @@ impl Problem {
     }
 
     /// Returns the types of source and target.
-    ///
-    /// # Errors
-    /// If the mesh, a type or the sizes are invalid.
     pub(crate) fn types(&self) -> Result<Types> {
         let mesh = mesh(&self.mesh)?;
         let [source, target] = [&self.source, &self.target].map(|text| self.written(text, &mesh));

@@ -41,9 +41,6 @@ impl fmt::Display for Trial {
 }
 
 /// Runs these programs of a reduction, each on `elements` numbers per device.
-///
-/// # Errors
-/// If there are too many devices or too little memory, or a sum is wrong.
 pub(super) fn run(reduction: &Reduction, programs: &[Ranked], elements: usize) -> Result<Trial> {
     let ranks = reduction.matrix.size();
     threads::check_ranks("the machine", ranks, RANKS)?;
