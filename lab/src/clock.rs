@@ -184,13 +184,18 @@ mod tests {
     use polyshard_runtime::spmd;
     use std::thread::sleep;
 
+    /// A clock of two rounds, each of one call.
+    fn short<'a>(comm: &'a dyn Communicator, watch: &'a Watch) -> Clock<'a> {
+        let (round, budget) = (Duration::ZERO, Duration::ZERO);
+        Clock { comm, round, rounds: 2, budget, extra: 0, watch, computes: false }
+    }
+
     #[test]
     fn rounds_are_added_while_the_two_fastest_differ() {
         let timed = |extra| {
             spmd(1, |world| -> Result<_> {
-                let (zero, watch) = (Duration::ZERO, &Watch::new(None));
-                let clock =
-                    Clock { comm: world.comm(), round: zero, rounds: 2, budget: zero, extra, watch, computes: false };
+                let watch = &Watch::new(None);
+                let clock = Clock { extra, ..short(world.comm(), watch) };
                 // The first call is not timed; each one takes half as long as the one before.
                 let calls = Cell::new(0u32);
                 let timed = clock.time(|| {
@@ -212,15 +217,9 @@ mod tests {
     #[test]
     fn ranks_make_the_same_calls_and_get_the_same_seconds() {
         let told = spmd(3, |world| -> Result<_> {
-            let clock = Clock {
-                comm: world.comm(),
-                round: Duration::from_micros(200),
-                rounds: 2,
-                budget: Duration::from_millis(1),
-                extra: 3,
-                watch: &Watch::new(None),
-                computes: false,
-            };
+            let (round, budget) = (Duration::from_micros(200), Duration::from_millis(1));
+            let watch = &Watch::new(None);
+            let clock = Clock { round, budget, extra: 3, ..short(world.comm(), watch) };
             let calls = Cell::new(0usize);
             // A collective: on threads it is an error if the ranks' calls differ.
             let timed = clock.time(|| {
@@ -235,21 +234,15 @@ mod tests {
 
     #[test]
     fn an_error_of_a_call_ends_the_timing() {
-        let error = spmd(1, |world| {
-            let (round, budget) = (Duration::ZERO, Duration::ZERO);
-            let watch = &Watch::new(None);
-            let clock = Clock { comm: world.comm(), round, rounds: 2, budget, extra: 0, watch, computes: false };
-            clock.time(|| world.comm().send(3, &[]))
-        });
+        let error = spmd(1, |world| short(world.comm(), &Watch::new(None)).time(|| world.comm().send(3, &[])));
         assert_eq!(error.unwrap_err().to_string(), "rank 0: no rank 3: the group has ranks 0..1");
     }
 
     #[test]
     fn a_rank_that_sleeps_while_it_should_compute_has_lost_its_core_and_a_call_of_another_kind_has_not() {
         let told = spmd(2, |world| {
-            let (zero, watch) = (Duration::ZERO, &Watch::new(None));
-            let clock =
-                Clock { comm: world.comm(), round: zero, rounds: 2, budget: zero, extra: 0, watch, computes: false };
+            let watch = &Watch::new(None);
+            let clock = short(world.comm(), watch);
             let sleeping = || {
                 sleep(Duration::from_millis(if world.rank() == 1 { 5 } else { 0 }));
                 Ok(())
@@ -268,9 +261,8 @@ mod tests {
     fn nothing_is_timed_when_the_time_is_over_on_any_rank() {
         let told = spmd(3, |world| {
             let limit = if world.rank() == 2 { Duration::from_millis(1) } else { Duration::from_secs(60) };
-            let (zero, watch) = (Duration::ZERO, &Watch::new(Some(limit)));
-            let clock =
-                Clock { comm: world.comm(), round: zero, rounds: 9, budget: zero, extra: 0, watch, computes: false };
+            let watch = &Watch::new(Some(limit));
+            let clock = Clock { rounds: 9, ..short(world.comm(), watch) };
             let calls = Cell::new(0usize);
             let mut call = || {
                 calls.set(calls.get() + 1);

@@ -329,13 +329,8 @@ mod tests {
     fn an_all_to_all_in_a_box_loads_what_its_messages_do() {
         use crate::{Device, Interconnect, Level, Machine};
         let level = |name: &str, count, interconnect, shared_ports| Level {
-            name: name.into(),
-            count,
-            interconnect,
-            bandwidth: 1.0,
-            latency: count as f64,
             shared_ports,
-            bypass: None,
+            ..Level::new(name, count, interconnect, 1.0, count as f64)
         };
         let device = Device { memory_bandwidth: 1.0, memory_capacity: 1, ..Device::default() };
         let machine = |levels| Machine::new("m", levels, device.clone()).expect("a machine");
