@@ -200,17 +200,12 @@ impl Sharding {
     /// Returns the clauses of this sharding in canonical form; [`new`](Self::new) makes the same sharding from them.
     #[must_use]
     pub fn placements(&self) -> Vec<Placement> {
-        let dims = self.dims.iter().enumerate().filter_map(|(dim, layout)| {
-            let levels = layout.levels().iter().enumerate().map(|(number, level)| {
-                let at = level.at.expr(&self.mesh);
-                if self.is_in_ceil_blocks(dim, number) {
-                    Division::Block { at }
-                } else {
-                    Division::Cyclic { at, block: level.block }
-                }
+        let dims = self.divided().map(|dim| {
+            let levels = self.levels(dim).map(|(at, block)| match (at.expr(&self.mesh), block) {
+                (at, None) => Division::Block { at },
+                (at, Some(block)) => Division::Cyclic { at, block },
             });
-            let levels: Vec<_> = levels.collect();
-            (!levels.is_empty()).then_some(Placement::Divided { dim, levels })
+            Placement::Divided { dim, levels: levels.collect() }
         });
         let pins = self
             .pins
@@ -223,15 +218,10 @@ impl Sharding {
     /// Returns the sharding as text, one clause per divided dimension, pinned axis and axis of partial sums; `name` gives the
     /// names of dimensions.
     pub fn clauses(&self, name: impl Fn(usize) -> String) -> Vec<String> {
-        let divided = self.dims.iter().enumerate().filter(|(_, layout)| !layout.levels().is_empty());
-        let dims = divided.map(|(dim, layout)| {
-            let levels = layout.levels().iter().enumerate().map(|(number, level)| {
-                let at = level.at.display(&self.mesh);
-                if self.is_in_ceil_blocks(dim, number) {
-                    format!(" @ {at}")
-                } else {
-                    format!(" @ cyclic({at}, {})", level.block)
-                }
+        let dims = self.divided().map(|dim| {
+            let levels = self.levels(dim).map(|(at, block)| match (at.display(&self.mesh), block) {
+                (at, None) => format!(" @ {at}"),
+                (at, Some(block)) => format!(" @ cyclic({at}, {block})"),
             });
             name(dim) + &levels.collect::<String>()
         });
@@ -239,10 +229,18 @@ impl Sharding {
         dims.chain(pins).chain(self.partial_axes().into_iter().map(|axis| format!("partial({axis})"))).collect()
     }
 
-    /// Whether a block size need not be written at a level of a dimension.
-    fn is_in_ceil_blocks(&self, dim: usize, level: usize) -> bool {
+    /// The dimensions that are divided.
+    fn divided(&self) -> impl Iterator<Item = usize> {
+        (0..self.dims.len()).filter(|&dim| !self.dims[dim].levels().is_empty())
+    }
+
+    /// The levels of a dimension, each with its block size if that has to be written.
+    fn levels(&self, dim: usize) -> impl Iterator<Item = (&LinearAxes, Option<usize>)> {
         let layout = &self.dims[dim];
-        layout.levels()[level].is_in_ceil_blocks(layout.divided(level, self.shape[dim]))
+        layout.levels().iter().enumerate().map(move |(number, level)| {
+            let is_clear = level.is_in_ceil_blocks(layout.divided(number, self.shape[dim]));
+            (&level.at, (!is_clear).then_some(level.block))
+        })
     }
 
     /// Returns whether the coordinate along the axis at this position decides who owns an element.
