@@ -14,7 +14,7 @@ use polyshard_program::{MOST_ROUNDS, Number};
 use proc_macro2::{Group, Ident, Span};
 use std::fmt;
 use std::ops::Range;
-use syn::parse::{Parse, ParseStream, Parser};
+use syn::parse::{ParseStream, Parser};
 use syn::{Expr, Lit, Result, Token, UnOp};
 
 /// Kernels of a file, or of another sequence, that run in rounds.
@@ -78,15 +78,20 @@ pub(super) struct Repeated {
     pub(super) kernels: Range<usize>,
 }
 
-/// The contents of the parentheses.
-struct Header {
-    times: Expr,
-    carried: Vec<(Ident, Ident)>,
-    until: Option<(Ident, Expr)>,
-}
+impl Repeated {
+    /// Parses the parentheses of rounds whose first kernel has this number.
+    pub(super) fn parse(at: Span, header: &Group, first: usize) -> Result<Self> {
+        let inside = |input: ParseStream<'_>| Self::inside(at, input, first);
+        limited(header.stream()).and_then(|header| inside.parse2(header)).map_err(|why| {
+            let help =
+                "write how many rounds, what is carried and what ends them: `repeat(100, A = B, until s < 1e-9)`";
+            let at = if why.span().byte_range().is_empty() { header.span_close() } else { why.span() };
+            error_at(at, why, help)
+        })
+    }
 
-impl Parse for Header {
-    fn parse(input: ParseStream<'_>) -> Result<Self> {
+    /// Parses what stands in the parentheses.
+    fn inside(at: Span, input: ParseStream<'_>, kernel: usize) -> Result<Self> {
         let (times, mut carried, mut until) = (input.parse()?, Vec::new(), None);
         while input.parse::<Option<Token![,]>>()?.is_some() && !input.is_empty() {
             let first: Ident = input.parse()?;
@@ -104,21 +109,7 @@ impl Parse for Header {
         if !input.is_empty() {
             return Err(input.error("expected `,`"));
         }
-        Ok(Self { times, carried, until })
-    }
-}
-
-impl Repeated {
-    /// Parses the parentheses of rounds whose first kernel has this number.
-    pub(super) fn parse(at: Span, header: &Group, first: usize) -> Result<Self> {
-        let read = limited(header.stream()).and_then(|header| Header::parse.parse2(header)).map_err(|why| {
-            let help =
-                "write how many rounds, what is carried and what ends them: `repeat(100, A = B, until s < 1e-9)`";
-            let at = if why.span().byte_range().is_empty() { header.span_close() } else { why.span() };
-            error_at(at, why, help)
-        })?;
-        let Header { times, carried, until } = read;
-        Ok(Self { at, times, carried, until, kernels: first..first })
+        Ok(Self { at, times, carried, until, kernels: kernel..kernel })
     }
 
     /// The names in the number of rounds, an integer, and in the bound that ends them.
