@@ -16,7 +16,6 @@ use clap::ArgGroup;
 use judge::Judge;
 use polyshard::draw;
 use polyshard::machine::units::{self, counted};
-use polyshard::planner::Report;
 use problem::{Problem, Types};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -62,9 +61,9 @@ pub struct Arguments {
 
 /// A plan as JSON, with its time over the links and its run if requested.
 #[derive(Serialize)]
-struct Answer {
+struct Answer<R> {
     #[serde(flatten)]
-    report: Report,
+    report: R,
     /// The time over the given links.
     #[serde(skip_serializing_if = "Option::is_none")]
     seconds: Option<f64>,
@@ -91,8 +90,8 @@ pub fn redistribute(arguments: &Arguments) -> Result<String> {
             return Err(CliError::refused(what, "choose axes that divide the array, or leave `--draw` out"));
         }
         Types::Uneven(shardings) => {
-            let answer = uneven::answer(&shardings, &arguments.judge, arguments.run)?;
-            let text = || said(answer.program.explain(), answer.seconds, answer.run.as_ref());
+            let (program, answer) = uneven::answer(&shardings, &arguments.judge, arguments.run)?;
+            let text = || said(program.explain(), answer.seconds, answer.run.as_ref());
             return Ok(if arguments.json { json(&answer) + "\n" } else { text() });
         }
     };

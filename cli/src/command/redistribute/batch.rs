@@ -76,6 +76,6 @@ fn plan(line: &[u8], judge: &Judge) -> Result<String> {
             let seconds = judge.seconds(&plan.program("A", judge.dtype()))?;
             Ok(json(&Answer { report: plan.report(judge.dtype().size()), seconds, run: None }))
         }
-        Types::Uneven(shardings) => Ok(json(&uneven::answer(&shardings, judge, false)?)),
+        Types::Uneven(shardings) => Ok(json(&uneven::answer(&shardings, judge, false)?.1)),
     }
 }
