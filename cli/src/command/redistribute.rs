@@ -95,7 +95,7 @@ pub fn redistribute(arguments: &Arguments) -> Result<String> {
             return Ok(if arguments.json { json(&answer) + "\n" } else { text() });
         }
     };
-    let dtype = arguments.judge.dtype();
+    let dtype = arguments.judge.dtype;
     let plan = arguments.judge.plan(&source, &target)?;
     let program = plan.program("A", dtype);
     let seconds = arguments.judge.seconds(&program)?;

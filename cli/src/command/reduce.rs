@@ -18,6 +18,7 @@ use polyshard::machine::Machine;
 use polyshard::machine::units::{counted, scaled, seconds, table};
 use polyshard::planner::placement::{ParallelismMatrix, count, matrices};
 use polyshard::planner::reduce::{Hierarchy, Ranked, ReduceOptions, best_with};
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 /// Number of programs that a table lists by default.
@@ -144,12 +145,9 @@ impl Reduction {
                 || ranked.program.describe(&self.hierarchy).eq_ignore_ascii_case(name)
         };
         self.programs.iter().position(is).ok_or_else(|| {
-            let mut names: Vec<String> = Vec::new();
-            for name in self.programs.iter().map(|ranked| ranked.program.to_string()) {
-                if !names.contains(&name) {
-                    names.push(name);
-                }
-            }
+            let mut seen = HashSet::new();
+            let names = self.programs.iter().map(|ranked| ranked.program.to_string());
+            let mut names: Vec<String> = names.filter(|name| seen.insert(name.clone())).collect();
             let more = if names.len() > LISTED { ", .." } else { "" };
             names.truncate(LISTED);
             CliError::unknown(format!("program `{name}`"), format!("there are {}{more}", names.join(", ")))

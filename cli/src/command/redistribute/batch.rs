@@ -73,8 +73,8 @@ fn plan(line: &[u8], judge: &Judge) -> Result<String> {
     match problem.types()? {
         Types::Equal([source, target]) => {
             let plan = judge.plan(&source, &target)?;
-            let seconds = judge.seconds(&plan.program("A", judge.dtype()))?;
-            Ok(json(&Answer { report: plan.report(judge.dtype().size()), seconds, run: None }))
+            let seconds = judge.seconds(&plan.program("A", judge.dtype))?;
+            Ok(json(&Answer { report: plan.report(judge.dtype.size()), seconds, run: None }))
         }
         Types::Uneven(shardings) => Ok(json(&uneven::answer(&shardings, judge, false)?.1)),
     }

@@ -23,7 +23,7 @@ pub(crate) struct Judge {
     memory: Option<usize>,
     /// Element type, which sets the bytes per element.
     #[arg(long = "type", value_parser = dtype_parser(), default_value = "f64", value_name = "TYPE")]
-    dtype: DType,
+    pub(super) dtype: DType,
     /// Latency per message in seconds: minimise time instead of bytes.
     #[arg(long, value_name = "S", value_parser = real, requires = "bandwidth", allow_negative_numbers = true)]
     latency: Option<f64>,
@@ -46,11 +46,6 @@ enum Operations {
 }
 
 impl Judge {
-    /// Returns the element type.
-    pub(crate) fn dtype(&self) -> DType {
-        self.dtype
-    }
-
     /// Returns the best plan.
     pub(crate) fn plan(&self, source: &DistType, target: &DistType) -> Result<Plan> {
         Ok(Plan::new(source, target, &self.options(source.mesh())?)?)
@@ -83,7 +78,8 @@ impl Judge {
     /// The mesh on a machine that has a switch with the given links along each axis.
     fn links(&self, mesh: &Mesh) -> Result<Option<PlacedMesh>> {
         let Some(text) = &self.bandwidth else { return Ok(None) };
-        let (mut along, mut rest) = (Vec::new(), None);
+        // A number without a name is for all axes that are not named.
+        let mut given: Vec<(Option<&str>, f64)> = Vec::new();
         for part in text.split(',') {
             let (name, number) =
                 part.split_once('=').map_or((None, part), |(name, number)| (Some(name.trim()), number));
@@ -91,27 +87,21 @@ impl Judge {
                 let what = format!("`{part}` in the bandwidth `{text}`");
                 CliError::unreadable(what, "bytes per second, such as x=1e9,1e10")
             })?;
-            let before = match name {
-                Some(name) if along.iter().any(|(other, _)| *other == name) => true,
-                Some(name) => {
-                    along.push((name, number));
-                    false
-                }
-                None => rest.replace(number).is_some(),
-            };
-            if before {
+            if given.iter().any(|(other, _)| *other == name) {
                 let subject = name.unwrap_or("all other axes").into();
                 return Err(CliError::Twice { what: "bandwidths", subject });
             }
+            given.push((name, number));
         }
-        if let Some((name, _)) = along.iter().find(|(name, _)| mesh.position((*name).into()).is_none()) {
+        let mut names = given.iter().filter_map(|(name, _)| *name);
+        if let Some(name) = names.find(|name| mesh.position((*name).into()).is_none()) {
             let what = format!("axis `{name}` to give a bandwidth");
             return Err(CliError::unknown(what, format!("the mesh is ({mesh})")));
         }
+        let of = |name: Option<&str>| given.iter().find(|(other, _)| *other == name).map(|(_, number)| *number);
         let mut bandwidths = Vec::new();
         for axis in mesh.as_slice() {
-            let given = along.iter().find(|(other, _)| *other == axis.name.as_str()).map(|(_, number)| *number);
-            bandwidths.push(given.or(rest).ok_or_else(|| {
+            bandwidths.push(of(Some(axis.name.as_str())).or(of(None)).ok_or_else(|| {
                 let what = format!("no bandwidth is given for axis `{}`", axis.name);
                 CliError::missing(what, "add one, or a plain number for all other axes")
             })?);

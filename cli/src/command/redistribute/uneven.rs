@@ -19,7 +19,7 @@ pub(super) struct Moved {
 
 /// Finds the program between two shardings, and runs it if `runs`.
 pub(super) fn answer([source, target]: &[Sharding; 2], judge: &Judge, runs: bool) -> Result<(Program, Answer<Moved>)> {
-    let program = redistribution_with(source, target, judge.dtype(), &judge.options(source.mesh())?)?;
+    let program = redistribution_with(source, target, judge.dtype, &judge.options(source.mesh())?)?;
     let most = program.report().traffic_bytes;
     let seconds = judge.seconds(&program)?;
     let elements = [source, target].map(|sharding| u128::from(sharding.largest_shard()));
