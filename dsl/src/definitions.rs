@@ -211,7 +211,7 @@ impl Definitions {
     /// # Errors
     /// All mistakes: arrays that do not fit their declarations, names without a value, and all that `kernel!` rejects.
     pub fn bind(&self, given: &Given<'_>) -> std::result::Result<Vec<Stage>, ParseError> {
-        placed(&self.text, self.bound(given))
+        self.bound(given, &self.kernels, |kernel, values| kernel.bound(values, given.dtype))
     }
 
     /// Returns the rounds, outer ones before inner ones.
@@ -219,20 +219,22 @@ impl Definitions {
     /// # Errors
     /// If a number of rounds or a bound has no value.
     pub fn rounds(&self, given: &Given<'_>) -> std::result::Result<Vec<Rounds>, ParseError> {
-        let bound = |values: Values| {
-            let mut errors = Errors::default();
-            let rounds: Vec<_> = self.rounds.iter().map(|rounds| errors.take(rounds.bound(&values))).collect();
-            Ok(errors.finish(rounds)?.into_iter().flatten().collect())
-        };
-        placed(&self.text, self.values(given).and_then(bound))
+        self.bound(given, &self.rounds, Repeated::bound)
     }
 
-    fn bound(&self, given: &Given<'_>) -> Result<Vec<Stage>> {
-        let values = self.values(given)?;
-        let mut errors = Errors::default();
-        let stages: Vec<_> =
-            self.kernels.iter().map(|kernel| errors.take(kernel.bound(&values, given.dtype))).collect();
-        Ok(errors.finish(stages)?.into_iter().flatten().collect())
+    /// The parts with the given values, or all mistakes.
+    fn bound<P, T>(
+        &self,
+        given: &Given<'_>,
+        parts: &[P],
+        bind: impl Fn(&P, &Values) -> Result<T>,
+    ) -> std::result::Result<Vec<T>, ParseError> {
+        let all = |values: Values| {
+            let mut errors = Errors::default();
+            let bound: Vec<_> = parts.iter().map(|part| errors.take(bind(part, &values))).collect();
+            Ok(errors.finish(bound)?.into_iter().flatten().collect())
+        };
+        placed(&self.text, self.values(given).and_then(all))
     }
 
     /// The values of names: those given, and the extents of arrays. A name takes its value from an extent that is the name alone, as in

@@ -178,14 +178,15 @@ fn number(expr: &Expr, values: &Values) -> Option<f64> {
 pub(super) fn check(outputs: &[&Ident], rounds: &[Repeated]) -> Result<()> {
     let mut errors = Errors::default();
     for around in rounds {
+        let own = &outputs[around.kernels.clone()];
+        let last = own.last().map_or_else(|| "B".to_owned(), ToString::to_string);
         if around.carried.is_empty() {
-            let written = outputs[around.kernels.clone()].last().map_or_else(|| "B".to_owned(), ToString::to_string);
             let what = "rounds carry nothing, so each repeats the first";
-            let help = format!("carry `{written}` to the next round: `A = {written}`");
+            let help = format!("carry `{last}` to the next round: `A = {last}`");
             errors.add(error_at(around.at, what, help));
         }
         // The values written in a round: by kernels, or carried by inner rounds.
-        let mut written = outputs[around.kernels.clone()].to_vec();
+        let mut written = own.to_vec();
         let within = |other: &&Repeated| {
             !std::ptr::eq(*other, around)
                 && around.kernels.start <= other.kernels.start
@@ -198,10 +199,8 @@ pub(super) fn check(outputs: &[&Ident], rounds: &[Repeated]) -> Result<()> {
         for name in next.filter(|name| !written.contains(name)) {
             errors.push(name, format!("no kernel of the round writes `{name}`"), "name what one of them writes");
         }
-        let own = &outputs[around.kernels.clone()];
         let is_idle = |value: &Ident| !own.contains(&value) && !carried_inside.contains(&value);
         for (value, _) in around.carried.iter().filter(|(value, next)| value == next && is_idle(value)) {
-            let last = own.last().map_or_else(|| "B".to_owned(), ToString::to_string);
             let message = format!("`{value} = {value}` carries nothing: no kernel of the round writes `{value}`");
             errors.push(value, message, format!("carry what one of them writes, such as `{value} = {last}`"));
         }
