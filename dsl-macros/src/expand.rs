@@ -29,7 +29,7 @@ pub(crate) fn schedule_with(kernel: &Checked, variables: &[Ident]) -> TokenStrea
     let inputs = kernel.inputs.iter().map(tensor);
     let output = tensor(&kernel.output);
     let ranges = kernel.ranges.iter().map(|range| {
-        let (var, start, end) = (name_of(&range.var), bound(&range.start), bound(&range.end));
+        let (var, start, end) = (name_of(&range.var), extent(&range.start), extent(&range.end));
         quote!((#var, #start..#end))
     });
     let moduli = kernel.moduli.iter().map(|(text, value)| {
@@ -83,32 +83,21 @@ fn dtype(element: &Element) -> TokenStream {
     }
 }
 
-/// A literal would be an `i32` and too small for some extents, so constants are of type `usize`.
+/// An extent, or a bound of a range, which may be below 0. A literal would be an `i32` and too small for some extents, so constants have a
+/// type.
 fn extent(extent: &Expr) -> TokenStream {
     let p = private();
-    match evaluate(extent).and_then(|value| u64::try_from(value).ok()) {
-        Some(value) => {
-            let mut literal = Literal::u64_unsuffixed(value);
-            if let Ok(value) = usize::try_from(value) {
-                literal = Literal::usize_suffixed(value);
-            }
+    let literal = evaluate(extent).and_then(|value| match usize::try_from(value) {
+        Ok(value) => Some(Literal::usize_suffixed(value)),
+        Err(_) if value < 0 => i64::try_from(value).ok().map(Literal::i64_suffixed),
+        Err(_) => u64::try_from(value).ok().map(Literal::u64_unsuffixed),
+    });
+    match literal {
+        Some(mut literal) => {
             literal.set_span(extent.span());
             quote!(#p::extent(#literal))
         }
         None => quote_spanned!(extent.span()=> #p::extent(#extent)),
-    }
-}
-
-/// A range may start below 0, which an extent may not.
-fn bound(bound: &Expr) -> TokenStream {
-    let p = private();
-    match evaluate(bound).and_then(|value| i64::try_from(value).ok()).filter(|&value| value < 0) {
-        Some(value) => {
-            let mut literal = Literal::i64_suffixed(value);
-            literal.set_span(bound.span());
-            quote!(#p::extent(#literal))
-        }
-        None => extent(bound),
     }
 }
 
