@@ -91,24 +91,20 @@ impl fmt::Display for Topology {
 /// [a, b, a, b]   refused: rank 2 is not the neighbour of rank 0
 /// ```
 fn nested(nodes: &[usize]) -> Result<[usize; 2]> {
-    let mut runs: Vec<(usize, usize)> = Vec::new();
-    for (rank, &node) in nodes.iter().enumerate() {
-        if let Some((_, ranks)) = runs.last_mut().filter(|(last, _)| *last == node) {
-            *ranks += 1;
-            continue;
-        }
-        if runs.iter().any(|(other, _)| *other == node) {
-            let before = nodes.iter().take(rank).rposition(|other| *other == node).unwrap_or(0);
+    let mut sizes: Vec<usize> = Vec::new();
+    for run in nodes.chunk_by(|left, right| left == right) {
+        let rank: usize = sizes.iter().sum();
+        if let Some(before) = nodes[..rank].iter().rposition(|other| *other == run[0]) {
             return Err(DetectError::Interleaved { rank: before, other: rank, between: rank - 1 }.into());
         }
-        runs.push((node, 1));
+        sizes.push(run.len());
     }
-    let first = runs.first().map_or(0, |(_, ranks)| *ranks);
-    if let Some(node) = runs.iter().position(|(_, ranks)| *ranks != first) {
-        let fewest = runs.iter().map(|(_, ranks)| *ranks).min().unwrap_or(1);
-        return Err(DetectError::Uneven { first, node, ranks: runs[node].1, fewest }.into());
+    let first = sizes.first().copied().unwrap_or(0);
+    if let Some(node) = sizes.iter().position(|ranks| *ranks != first) {
+        let fewest = sizes.iter().copied().min().unwrap_or(1);
+        return Err(DetectError::Uneven { first, node, ranks: sizes[node], fewest }.into());
     }
-    Ok([runs.len(), first])
+    Ok([sizes.len(), first])
 }
 
 /// The bytes of memory of this node, or of this container if it may use less; 0 if the system does not report it.

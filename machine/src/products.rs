@@ -46,13 +46,8 @@ impl Products {
             let (next, most) = points().nth(above).unwrap_or((FULL, 1.0));
             match above.checked_sub(1).and_then(|below| points().nth(below)) {
                 // Below the shortest measured extent, the rest of that extent is computed in vain.
-                None => {
-                    if measured.is_empty() {
-                        1.0
-                    } else {
-                        most * extent as f64 / next as f64
-                    }
-                }
+                None if !measured.is_empty() => most * extent as f64 / next as f64,
+                None => 1.0,
                 Some((before, least)) => {
                     let way = (extent as f64 / before as f64).ln() / (next as f64 / before as f64).ln();
                     least + (most - least) * way
