@@ -77,22 +77,19 @@ impl LinearAxes {
         mesh: &Mesh,
         unsupported: &impl Fn([&'static str; 2]) -> ShardingError,
     ) -> Result<(), ShardingError> {
-        let times =
-            |linear: &Self, a: i64, b: i128| linear.number(i128::from(a) * b).ok_or_else(|| unsupported(TOO_LARGE));
+        let wide = i128::from(factor);
+        let number = |linear: &Self, value: i128| linear.number(value).ok_or_else(|| unsupported(TOO_LARGE));
         match expr {
             AxisExpr::Const(value) => {
-                let sum = i128::from(self.constant) + i128::from(factor) * i128::from(*value);
-                self.constant = self.number(sum).ok_or_else(|| unsupported(TOO_LARGE))?;
+                self.constant = number(self, i128::from(self.constant) + wide * i128::from(*value))?;
             }
             AxisExpr::Axis(name) => {
                 let axis = mesh.position(*name).ok_or_else(|| ShardingError::unknown_axis(*name, mesh))?;
-                let before = self.terms.iter().find(|term| term.0 == axis).map_or(0, |term| term.1);
-                let sum = i128::from(before) + i128::from(factor);
-                let sum = self.number(sum).ok_or_else(|| unsupported(TOO_LARGE))?;
-                match self.terms.iter_mut().find(|term| term.0 == axis) {
-                    Some(term) => term.1 = sum,
-                    None => self.terms.push((axis, sum)),
-                }
+                let place = self.terms.iter().position(|term| term.0 == axis).unwrap_or_else(|| {
+                    self.terms.push((axis, 0));
+                    self.terms.len() - 1
+                });
+                self.terms[place].1 = number(self, i128::from(self.terms[place].1) + wide)?;
             }
             AxisExpr::List(names) => {
                 let mut stride = factor;
@@ -103,7 +100,7 @@ impl LinearAxes {
                         return Err(unsupported(["it lists an axis twice", "list each axis once"]));
                     }
                     self.add(&AxisExpr::Axis(*name), stride, mesh, unsupported)?;
-                    stride = times(self, stride, axis.extent as i128)?;
+                    stride = number(self, i128::from(stride) * axis.extent as i128)?;
                 }
             }
             AxisExpr::Add(left, right) => {
@@ -115,8 +112,7 @@ impl LinearAxes {
                 self.add(right, -factor, mesh, unsupported)?;
             }
             AxisExpr::Mul(inner, by) => {
-                let factor = times(self, factor, i128::from(*by))?;
-                self.add(inner, factor, mesh, unsupported)?;
+                self.add(inner, number(self, wide * i128::from(*by))?, mesh, unsupported)?;
             }
             AxisExpr::Mod(..) => {
                 return Err(unsupported(["it has a `%` inside", "take the remainder once, at the end"]));
