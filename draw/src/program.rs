@@ -235,17 +235,12 @@ impl<'m> Ranks<'m> {
         };
         match pattern {
             Pattern::Broadcast { axes } => (along(axes), Talk::FromFirst),
-            Pattern::Shift { axis, .. } => (along(&[*axis]), Talk::Around),
-            Pattern::AllGather { axes }
-            | Pattern::AllToAll { axes }
-            | Pattern::Reduce { axes }
-            | Pattern::AllReduce { axes }
-            | Pattern::ReduceScatter { axes } => (along(axes), Talk::Around),
             Pattern::Halo { reach } => {
                 (reach.iter().flat_map(|offsets| along(&[offsets.axis])).collect(), Talk::InLine)
             }
             Pattern::Permute | Pattern::Exchange => (vec![(0..self.drawn.size()).collect()], Talk::AnyPair),
             Pattern::Local | Pattern::Sequence { .. } => (Vec::new(), Talk::AnyPair),
+            pattern => (along(&pattern.axes()), Talk::Around),
         }
     }
 
