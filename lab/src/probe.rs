@@ -110,8 +110,8 @@ pub(super) struct DeviceTimes {
     thin: Vec<(DType, [Timed; SHAPES.len()])>,
     /// A nest of [`NEST`] points, by element type.
     nests: Vec<(DType, Timed)>,
-    /// Copies of `bytes` bytes, in each of the ways of [`Copied::ALL`].
-    copies: [Timed; 4],
+    /// Copies of `bytes` bytes, in each of the ways of [`COPIES`].
+    copies: [Timed; COPIES.len()],
     bytes: usize,
     /// A nest that overwrites as many bytes.
     written: Timed,
@@ -134,9 +134,13 @@ enum Copied {
     RowsApart,
 }
 
-impl Copied {
-    const ALL: [Self; 4] = [Self::Together, Self::Alone, Self::InRows, Self::RowsApart];
-}
+/// The ways to copy, and how the steps of a measurement say them.
+const COPIES: [(Copied, &str); 4] = [
+    (Copied::Together, ""),
+    (Copied::Alone, " by one rank"),
+    (Copied::InRows, ", row by row"),
+    (Copied::RowsApart, " in rows that lie apart"),
+];
 
 /// Layout of the larger operand of a product, which is in memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -157,8 +161,7 @@ impl Packed {
 const LONGER: usize = 16;
 
 /// The steps of one pass of [`device`].
-pub(super) const DEVICE_STEPS: usize =
-    (2 + SHAPES.len()) * DType::NATIVE.len() + 2 + Packed::ALL.len() + Copied::ALL.len();
+pub(super) const DEVICE_STEPS: usize = (2 + SHAPES.len()) * DType::NATIVE.len() + 2 + Packed::ALL.len() + COPIES.len();
 
 /// Bytes of a row in a copy of a part of an array.
 const ROW: usize = 1 << 13;
@@ -194,7 +197,7 @@ pub(super) fn device(
     let bytes = bytes.next_multiple_of(ROW);
     let products: Vec<_> = types.iter().map(|&dtype| (dtype, Timed::NEVER)).collect();
     let thin = types.iter().map(|&dtype| (dtype, [Timed::NEVER; SHAPES.len()])).collect();
-    let (copies, written, packed, others) = ([Timed::NEVER; 4], Timed::NEVER, [Timed::NEVER; 3], None);
+    let (copies, written, packed, others) = ([Timed::NEVER; COPIES.len()], Timed::NEVER, [Timed::NEVER; 3], None);
     let mut found =
         DeviceTimes { nests: products.clone(), products, rows, thin, copies, bytes, written, packed, others };
     // Ranks that share a core alternate during one large product: their common rate shows over several.
@@ -211,14 +214,8 @@ pub(super) fn device(
         steps.next(format_args!("nest that overwrites {}", binary(bytes as f64)));
         found.written = found.written.min(overwriting(clock, bytes)?);
         let mut memory = Memory::new(clock, topology, bytes);
-        for (timed, how) in found.copies.iter_mut().zip(Copied::ALL) {
-            let how_said = match how {
-                Copied::Together => "",
-                Copied::Alone => " by one rank",
-                Copied::InRows => ", row by row",
-                Copied::RowsApart => " in rows that lie apart",
-            };
-            steps.next(format_args!("copy of {}{how_said}", binary(bytes as f64)));
+        for (timed, (how, said)) in found.copies.iter_mut().zip(COPIES) {
+            steps.next(format_args!("copy of {}{said}", binary(bytes as f64)));
             *timed = timed.min(memory.copy(clock, how)?);
         }
         // These are many, and none takes long.
