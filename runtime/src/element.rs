@@ -1,51 +1,11 @@
-//! Element types and the operations that combine elements.
+//! Element types.
 
+use crate::ReduceOp;
 use crate::instances::Instances;
 use crate::math;
-use crate::mix::mix;
-use polyshard_program::{Assign, Function, Number, ScalarType};
+use polyshard_layout::{Combine, mix};
+use polyshard_program::{Function, Number, ScalarType};
 use std::fmt;
-
-/// The operation that combines two elements, in a reduction or an accumulating write.
-///
-/// ```
-/// use polyshard::prelude::*;
-/// let greatest = polyshard::spmd(3, |world| {
-///     let mut data = [world.rank() as f64, 1.0];
-///     world.all_reduce(&mut data, ReduceOp::Max)?;
-///     Ok(data)
-/// })?;
-/// assert_eq!(greatest, [[2.0, 1.0]; 3]);
-/// # Ok::<(), polyshard::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ReduceOp {
-    /// Sum; identity 0. Integers wrap.
-    Sum,
-    /// Product; identity 1. Integers wrap.
-    Product,
-    /// Maximum; identity minus infinity or the least integer. A NaN is greater than any number.
-    Max,
-    /// Minimum; identity plus infinity or the greatest integer. A NaN is smaller than any number.
-    Min,
-}
-
-/// Runs an expression with a name for the type of a native [`DType`](crate::DType).
-macro_rules! with_native {
-    (@match $dtype:expr, $name:ident, $run:expr, $($kind:ident $type:ident)*) => {
-        match $dtype {
-            $(crate::DType::$kind => {
-                type $name = $type;
-                $run
-            })*
-            dtype => unreachable!("programs do not compute in {dtype}; this is a bug in polyshard"),
-        }
-    };
-    ($dtype:expr, $name:ident => $run:expr) => {
-        crate::element::with_native!(@match $dtype, $name, $run, F32 f32 F64 f64 I32 i32 I64 i64)
-    };
-}
-pub(crate) use with_native;
 
 /// Declares functions that integers do not have, with the names that kernels use.
 macro_rules! functions_of_floats {
@@ -87,7 +47,8 @@ macro_rules! inlined {
 /// assert_eq!(dot(&[i32::MAX], &[2]), -2); // wraps
 /// ```
 pub trait Element:
-    Instances
+    Combine
+    + Instances
     + ScalarType
     + bytemuck::Pod
     + num_traits::NumCast
@@ -108,11 +69,17 @@ pub trait Element:
     const GREATEST: Self;
 
     /// `self + other`.
-    fn add(self, other: Self) -> Self;
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        self.combined(ReduceOp::Sum, other)
+    }
     /// `self - other`.
     fn subtract(self, other: Self) -> Self;
     /// `self * other`.
-    fn multiply(self, other: Self) -> Self;
+    #[inline(always)]
+    fn multiply(self, other: Self) -> Self {
+        self.combined(ReduceOp::Product, other)
+    }
     /// `self / other`; integers truncate, and the least by -1 wraps to itself.
     ///
     /// # Panics
@@ -131,14 +98,26 @@ pub trait Element:
     /// assert_eq!((-0f64).maximum(0.0).to_bits(), 0f64.to_bits());
     /// assert_eq!(3.maximum(5), 5);
     /// ```
-    fn maximum(self, other: Self) -> Self;
+    #[inline(always)]
+    fn maximum(self, other: Self) -> Self {
+        self.combined(ReduceOp::Max, other)
+    }
     /// The smaller, where a NaN is smaller than any number and -0 is smaller than 0; otherwise as
     /// [`maximum`](Self::maximum), with [`GREATEST`](Self::GREATEST) for [`LEAST`](Self::LEAST).
-    fn minimum(self, other: Self) -> Self;
+    #[inline(always)]
+    fn minimum(self, other: Self) -> Self {
+        self.combined(ReduceOp::Min, other)
+    }
     /// The [`maximum`](Self::maximum) of two values neither of which is a NaN, in fewer instructions.
-    fn greater(self, other: Self) -> Self;
+    #[inline(always)]
+    fn greater(self, other: Self) -> Self {
+        self.combined_numbers(ReduceOp::Max, other)
+    }
     /// The [`minimum`](Self::minimum) of two values neither of which is a NaN, in fewer instructions.
-    fn smaller(self, other: Self) -> Self;
+    #[inline(always)]
+    fn smaller(self, other: Self) -> Self {
+        self.combined_numbers(ReduceOp::Min, other)
+    }
     /// The absolute value; the least integer wraps to itself.
     fn absolute(self) -> Self;
     /// 1 if `self` is positive and -1 if it is negative; else `self`, which is 0, -0 or a NaN.
@@ -241,14 +220,6 @@ fn division_by_0(given: &str) -> ! {
     panic!("division by 0 in a kernel of {given}; choose around it: `if b != 0 {{ a / b }} else {{ .. }}`")
 }
 
-/// The one of two floats that is a NaN, or the bits that are set in either if both are; without a branch, so that rows are vectorised.
-macro_rules! either_nan {
-    ($left:expr, $right:expr) => {{
-        let nan = |value: Self| if value.is_nan() { value.to_bits() } else { 0 };
-        Self::from_bits(nan($left) | nan($right))
-    }};
-}
-
 macro_rules! float {
     ($type:ident $functions:ident) => {
         impl Element for $type {
@@ -257,15 +228,9 @@ macro_rules! float {
             const LEAST: Self = $type::NEG_INFINITY;
             const GREATEST: Self = $type::INFINITY;
             inlined! {
-                fn add(self, other) = self + other;
                 fn subtract(self, other) = self - other;
-                fn multiply(self, other) = self * other;
                 fn divide(self, other) = self / other;
                 fn negate(self) = -self;
-                fn maximum(self, other) =
-                    if self.is_nan() | other.is_nan() { either_nan!(self, other) } else { self.greater(other) };
-                fn minimum(self, other) =
-                    if self.is_nan() | other.is_nan() { either_nan!(self, other) } else { self.smaller(other) };
                 fn absolute(self) = self.abs();
                 fn exponential(self) = math::$functions::exp(self);
                 fn logarithm(self) = math::$functions::log(self);
@@ -274,19 +239,6 @@ macro_rules! float {
                 fn sine(self) = math::$functions::sin(self);
                 fn cosine(self) = math::$functions::cos(self);
                 fn floored(self) = self.floor();
-            }
-            #[inline(always)]
-            fn greater(self, other: Self) -> Self {
-                // Equal values can differ only in the sign of 0, which is set if both are negative.
-                let (first, second) =
-                    (if self > other { self } else { other }, if other > self { other } else { self });
-                Self::from_bits(first.to_bits() & second.to_bits())
-            }
-            #[inline(always)]
-            fn smaller(self, other: Self) -> Self {
-                let (first, second) =
-                    (if self < other { self } else { other }, if other < self { other } else { self });
-                Self::from_bits(first.to_bits() | second.to_bits())
             }
             fn power(self, exponent: Self) -> Self {
                 math::$functions::pow(self, exponent)
@@ -310,14 +262,8 @@ macro_rules! integer {
             const LEAST: Self = $type::MIN;
             const GREATEST: Self = $type::MAX;
             inlined! {
-                fn add(self, other) = self.wrapping_add(other);
                 fn subtract(self, other) = self.wrapping_sub(other);
-                fn multiply(self, other) = self.wrapping_mul(other);
                 fn negate(self) = self.wrapping_neg();
-                fn maximum(self, other) = self.max(other);
-                fn minimum(self, other) = self.min(other);
-                fn greater(self, other) = self.max(other);
-                fn smaller(self, other) = self.min(other);
                 fn absolute(self) = self.wrapping_abs();
             }
             #[inline(always)]
@@ -339,88 +285,14 @@ float!(f64 double);
 integer!(i32);
 integer!(i64);
 
-impl ReduceOp {
-    /// The operation of a statement's assignment.
-    pub(crate) fn of(assign: Assign) -> Self {
-        match assign {
-            Assign::Set | Assign::Add => Self::Sum,
-            Assign::Mul => Self::Product,
-            Assign::Max => Self::Max,
-            Assign::Min => Self::Min,
-        }
-    }
-
-    /// Returns the result of combining no terms, from which an output starts; combined with another value it leaves that unchanged, except
-    /// that a sum of -0.0 and 0.0 is 0.0.
-    #[must_use]
-    pub fn identity<T: Element>(self) -> T {
-        match self {
-            Self::Sum => T::ZERO,
-            Self::Product => T::ONE,
-            Self::Max => T::LEAST,
-            Self::Min => T::GREATEST,
-        }
-    }
-
-    /// The value that leaves every bit of any other unchanged, from which parts of a result start: -0.0 for sums.
-    pub(crate) fn neutral<T: Element>(self) -> T {
-        match self {
-            Self::Sum => T::ZERO.negate(),
-            _ => self.identity(),
-        }
-    }
-
-    /// Returns the two values combined.
-    #[inline(always)]
-    #[must_use]
-    pub fn combine<T: Element>(self, left: T, right: T) -> T {
-        match self {
-            Self::Sum => left.add(right),
-            Self::Product => left.multiply(right),
-            Self::Max => left.maximum(right),
-            Self::Min => left.minimum(right),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Including signalling NaNs, and NaNs that differ in sign.
     #[test]
-    fn maxima_and_minima_are_the_same_in_any_order() {
-        let odd =
-            [0.0, -0.0, 1.5, -1.5, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, -f64::NAN, f64::MIN_POSITIVE / 8.0];
-        let odd = odd.into_iter().chain([f64::from_bits(0x7ff0_0000_0000_0001), f64::from_bits(0xfff4_0000_0000_0002)]);
-        let odd: Vec<f64> = odd.collect();
-        for op in [ReduceOp::Max, ReduceOp::Min] {
-            for &a in &odd {
-                let identity: f64 = op.identity();
-                assert_eq!(op.combine(a, identity).to_bits(), a.to_bits(), "{a} {op:?} {identity}");
-                for &b in &odd {
-                    let both = op.combine(a, b);
-                    assert_eq!(both.to_bits(), op.combine(b, a).to_bits(), "{a} {op:?} {b}");
-                    assert_eq!(both.is_nan(), a.is_nan() || b.is_nan(), "{a} {op:?} {b}");
-                    for &c in &odd {
-                        let other = op.combine(a, op.combine(b, c));
-                        assert_eq!(op.combine(both, c).to_bits(), other.to_bits(), "{a} {op:?} {b} {op:?} {c}");
-                    }
-                }
-            }
-        }
+    fn maxima_and_minima_are_those_of_reductions() {
         assert_eq!(Element::maximum(0.0_f64, -0.0).to_bits(), 0.0_f64.to_bits());
         assert_eq!(Element::minimum(0.0_f64, -0.0).to_bits(), (-0.0_f64).to_bits());
         assert_eq!((Element::maximum(3f32, 5.0), Element::minimum(-1f32, 2.0)), (5.0, -1.0));
-    }
-
-    #[test]
-    fn what_is_neutral_changes_no_bit() {
-        for op in [ReduceOp::Sum, ReduceOp::Product, ReduceOp::Max, ReduceOp::Min] {
-            for value in [0.0, -0.0, 2.5, f64::NEG_INFINITY, f64::NAN, -f64::NAN] {
-                assert_eq!(op.combine(value, op.neutral()).to_bits(), value.to_bits(), "{op:?}");
-                assert_eq!(op.combine(op.neutral(), value).to_bits(), value.to_bits(), "{op:?}");
-            }
-        }
     }
 }

@@ -11,9 +11,9 @@
 //! | `array`, `block`, `region`, `view`, `npy`, `output`, `sample` | arrays, their blocks, boxes of them, and files |
 //! | `redistribute`, `subarray`, `transport` | arrays from one sharding to another |
 //! | `tile`, `shared_inputs`, `shared_tiles` | the data that a step reads and writes, fetched or in place |
-//! | `leaf`, `math`, `element`, `instances` | the computation of a rank |
+//! | `leaf`, `math`, `element`, `operation`, `instances` | the computation of a rank |
 //! | `execute`, `reference` | programs executed directly, and their sequential meaning |
-//! | `memory`, `room`, `mix`, `error` | memory, numbers that look random, and errors |
+//! | `memory`, `room`, `error` | memory, and errors |
 
 mod array;
 mod backend;
@@ -32,8 +32,8 @@ mod instances;
 pub mod leaf;
 mod math;
 mod memory;
-mod mix;
 mod npy;
+mod operation;
 mod output;
 mod permutation;
 mod progress;
@@ -57,7 +57,7 @@ mod world;
 pub use array::{CompleteNpy, DistArray};
 pub use backend::Backend;
 pub use collectives::Collectives;
-pub use element::{Element, ReduceOp};
+pub use element::Element;
 pub use emulate::{spmd_emulated, spmd_emulated_shaken};
 pub use error::{
     ArrayError, CommError, DetectError, Error, FileError, FileErrorKind, GroupError, LaunchError, LeafError,
@@ -70,7 +70,7 @@ pub use npy::{NpyFile, npy_header, wider};
 pub use output::{CompleteFile, Output, OutputFile, remove_partial_files};
 pub use permutation::count;
 pub use polyshard_layout as layout;
-pub use polyshard_layout::DType;
+pub use polyshard_layout::{DType, ReduceOp};
 pub use polyshard_program::{Leg, Owners, Packing, Way, reduction};
 pub use progress::Progress;
 pub(crate) use progress::{PollHandle, Polled};

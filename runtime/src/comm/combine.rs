@@ -3,9 +3,9 @@
 //! The element type is a value here, so one match per buffer picks a loop over the type; no match is made per
 //! element. Buffers need not be aligned.
 
-use crate::element::with_native;
-use crate::{DType, Element, ReduceOp};
-use bytemuck::{cast_slice, cast_slice_mut};
+use crate::{DType, ReduceOp};
+use bytemuck::{Pod, cast_slice, cast_slice_mut};
+use polyshard_layout::Combine;
 use std::ops::Range;
 
 /// Elements summed up per chunk: few enough to stay in the L1 cache.
@@ -16,21 +16,26 @@ pub(crate) const CHUNK: usize = 512;
 /// # Panics
 /// If the lengths differ or are not whole elements, or `dtype` is not native; callers have checked both.
 pub(crate) fn combine(dtype: DType, op: ReduceOp, into: &mut [u8], with: &[u8]) {
-    with_native!(dtype, T => typed::<T>(op, into, with));
+    match dtype {
+        DType::F32 => typed::<f32>(op, into, with),
+        DType::F64 => typed::<f64>(op, into, with),
+        DType::I32 => typed::<i32>(op, into, with),
+        DType::I64 => typed::<i64>(op, into, with),
+        DType::I8 | DType::Bf16 => unreachable!("programs do not compute in {dtype}; this is a bug in polyshard"),
+    }
 }
 
 /// Combines terms as long as `into`, the first to the last, into `into`, whose previous contents do not matter.
 ///
 /// # Panics
 /// As [`combine`], and if `terms` is empty.
-pub(crate) fn combine_terms<'a>(
-    dtype: DType,
-    op: ReduceOp,
-    into: &mut [u8],
-    mut terms: impl Iterator<Item = &'a [u8]>,
-) {
+pub(crate) fn combine_terms<'a>(dtype: DType, op: ReduceOp, into: &mut [u8], terms: impl Iterator<Item = &'a [u8]>) {
+    in_order(into, terms, |into, term| combine(dtype, op, into, term));
+}
+
+fn in_order<'a>(into: &mut [u8], mut terms: impl Iterator<Item = &'a [u8]>, add: impl Fn(&mut [u8], &[u8])) {
     into.copy_from_slice(terms.next().expect("a group has a member; this is a bug in polyshard"));
-    terms.for_each(|term| combine(dtype, op, into, term));
+    terms.for_each(|term| add(into, term));
 }
 
 /// Combines the `len` elements of terms, the first term to the last, chunk by chunk: `terms` returns each term's elements at the positions
@@ -38,7 +43,7 @@ pub(crate) fn combine_terms<'a>(
 ///
 /// # Panics
 /// As [`combine_terms`].
-pub(crate) fn combine_in_chunks<'a, T: Element, I: Iterator<Item = &'a [T]>>(
+pub(crate) fn combine_in_chunks<'a, T: Combine + Pod, I: Iterator<Item = &'a [T]>>(
     op: ReduceOp,
     len: usize,
     sums: &mut [T; CHUNK],
@@ -48,23 +53,24 @@ pub(crate) fn combine_in_chunks<'a, T: Element, I: Iterator<Item = &'a [T]>>(
     for start in (0..len).step_by(CHUNK) {
         let chunk = start..len.min(start + CHUNK);
         let sums = &mut sums[..chunk.len()];
-        combine_terms(T::DTYPE, op, cast_slice_mut(sums), terms(chunk.clone()).map(cast_slice));
+        let terms = terms(chunk.clone()).map(cast_slice);
+        in_order(cast_slice_mut(sums), terms, |into, term| typed::<T>(op, into, term));
         put(chunk, sums);
     }
 }
 
-fn typed<T: Element>(op: ReduceOp, into: &mut [u8], with: &[u8]) {
+fn typed<T: Combine + Pod>(op: ReduceOp, into: &mut [u8], with: &[u8]) {
     // One loop per operation, so that each is a plain vector loop.
     match op {
-        ReduceOp::Sum => each(into, with, T::add),
-        ReduceOp::Product => each(into, with, T::multiply),
-        ReduceOp::Max => each(into, with, T::maximum),
-        ReduceOp::Min => each(into, with, T::minimum),
+        ReduceOp::Sum => each(into, with, |left: T, right| left.combined(ReduceOp::Sum, right)),
+        ReduceOp::Product => each(into, with, |left: T, right| left.combined(ReduceOp::Product, right)),
+        ReduceOp::Max => each(into, with, |left: T, right| left.combined(ReduceOp::Max, right)),
+        ReduceOp::Min => each(into, with, |left: T, right| left.combined(ReduceOp::Min, right)),
     }
 }
 
 #[inline(always)]
-fn each<T: Element>(into: &mut [u8], with: &[u8], op: impl Fn(T, T) -> T) {
+fn each<T: Pod>(into: &mut [u8], with: &[u8], op: impl Fn(T, T) -> T) {
     assert_eq!(into.len(), with.len(), "contributions of different lengths met: this is a bug in polyshard");
     let size = size_of::<T>();
     assert!(into.len().is_multiple_of(size), "a contribution ends inside an element: this is a bug in polyshard");
@@ -79,11 +85,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn check<T: Element>(pairs: &[(T, T)]) -> Result<(), TestCaseError> {
+    fn check<T: Combine + Pod>(dtype: DType, pairs: &[(T, T)]) -> Result<(), TestCaseError> {
         let (left, right): (Vec<T>, Vec<T>) = pairs.iter().copied().unzip();
         for op in [ReduceOp::Sum, ReduceOp::Product, ReduceOp::Max, ReduceOp::Min] {
             let mut into = left.clone();
-            combine(T::DTYPE, op, bytemuck::cast_slice_mut(&mut into), bytemuck::cast_slice(&right));
+            combine(dtype, op, bytemuck::cast_slice_mut(&mut into), bytemuck::cast_slice(&right));
             let expected: Vec<T> = pairs.iter().map(|&(left, right)| op.combine(left, right)).collect();
             prop_assert_eq!(bytemuck::cast_slice::<T, u8>(&into), bytemuck::cast_slice::<T, u8>(&expected));
         }
@@ -97,10 +103,10 @@ mod tests {
             floats in prop::collection::vec((-1e9f64..1e9, -1e9f64..1e9), 0..40),
             integers in prop::collection::vec(any::<(i64, i64)>(), 0..40),
         ) {
-            check(&floats)?;
-            check(&floats.iter().map(|&(a, b)| (a as f32, b as f32)).collect::<Vec<_>>())?;
-            check(&integers)?;
-            check(&integers.iter().map(|&(a, b)| (a as i32, b as i32)).collect::<Vec<_>>())?;
+            check(DType::F64, &floats)?;
+            check(DType::F32, &floats.iter().map(|&(a, b)| (a as f32, b as f32)).collect::<Vec<_>>())?;
+            check(DType::I64, &integers)?;
+            check(DType::I32, &integers.iter().map(|&(a, b)| (a as i32, b as i32)).collect::<Vec<_>>())?;
         }
     }
 }

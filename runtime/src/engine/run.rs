@@ -7,6 +7,7 @@ use super::table::{Coordinates, Kernel};
 use crate::comm::Work;
 use crate::groups::Groups;
 use crate::leaf::{LeafBox, LeafBoxes, Ramp, Slices};
+use crate::operation::Operation;
 use crate::tile::{Link, Source, Tile, When};
 use crate::{DistArray, Element, Grid, Polled, ReduceOp, Region, Result, SharedInputs, Strided, StridedMut, View};
 use polyshard_program::{LeafPart, Leg, TileId};

@@ -15,8 +15,8 @@
 //! should take. A shaken network adds a random delay to each message, so that messages overtake each other.
 
 use crate::comm::threads::Shared;
-use crate::mix::mix;
 use crate::{LaunchError, Result};
+use polyshard_layout::mix;
 use polyshard_machine::{Machine, Port};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

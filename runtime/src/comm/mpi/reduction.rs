@@ -11,7 +11,7 @@ use super::MpiCommunicator;
 use super::span::{address, address_mut};
 use super::status::checked;
 use crate::comm::combine;
-use crate::{DType, Element, ReduceOp, Result};
+use crate::{DType, ReduceOp, Result};
 use mpi::ffi;
 use std::cell::{RefCell, RefMut};
 use std::ffi::{c_int, c_void};
@@ -159,10 +159,10 @@ fn extreme(dtype: DType, op: ReduceOp) -> Result<ffi::MPI_Op> {
             return Ok(*made);
         }
         let function: ffi::MPI_User_function = match (dtype, op) {
-            (DType::F32, ReduceOp::Max) => Some(combined::<f32, true>),
-            (DType::F32, _) => Some(combined::<f32, false>),
-            (_, ReduceOp::Max) => Some(combined::<f64, true>),
-            _ => Some(combined::<f64, false>),
+            (DType::F32, ReduceOp::Max) => Some(combined::<true, true>),
+            (DType::F32, _) => Some(combined::<true, false>),
+            (_, ReduceOp::Max) => Some(combined::<false, true>),
+            _ => Some(combined::<false, false>),
         };
         let mut made = MaybeUninit::uninit();
         // SAFETY: `made` has room for the handle, and the function, which commutes, lives as long as the program.
@@ -178,18 +178,19 @@ fn extreme(dtype: DType, op: ReduceOp) -> Result<ffi::MPI_Op> {
 /// Combines `*len` elements of `from` into `into`.
 ///
 /// # Safety
-/// Both are arrays of `*len` elements of this type, which is what MPI passes for a datatype of floats.
-unsafe extern "C" fn combined<T: Element, const GREATEST: bool>(
+/// Both are arrays of `*len` elements of `f32`, or of `f64`, which is what MPI passes for a datatype of floats.
+unsafe extern "C" fn combined<const SINGLE: bool, const GREATEST: bool>(
     from: *mut c_void,
     into: *mut c_void,
     len: *mut c_int,
     _: *mut ffi::MPI_Datatype,
 ) {
+    let dtype = if SINGLE { DType::F32 } else { DType::F64 };
     let op = if GREATEST { ReduceOp::Max } else { ReduceOp::Min };
     // SAFETY: the caller promises the lengths, and MPI passes arrays that do not overlap.
     let (into, from) = unsafe {
-        let bytes = *len as usize * size_of::<T>();
+        let bytes = *len as usize * dtype.size();
         (std::slice::from_raw_parts_mut(into.cast::<u8>(), bytes), std::slice::from_raw_parts(from.cast::<u8>(), bytes))
     };
-    combine(T::DTYPE, op, into, from);
+    combine(dtype, op, into, from);
 }
