@@ -22,7 +22,7 @@ pub use file::{FileError, FileErrorKind};
 pub use group::GroupError;
 pub use launch::LaunchError;
 pub use leaf::LeafError;
-use polyshard_machine::units;
+use polyshard_memory::MemoryError;
 use polyshard_program::Program;
 pub use redistribution::RedistributionError;
 pub use reduction::ReductionRunError;
@@ -102,7 +102,7 @@ pub enum Error {
     #[error("{message}")]
     Root { message: String },
     /// There is too little memory.
-    #[error("cannot allocate {bytes} bytes ({}) for {what}: {why}", units::bytes(*.bytes))]
+    #[error("{}", lack_of_memory(.what, *.bytes, .why))]
     Memory {
         /// The purpose of the memory, and the array.
         what: Box<str>,
@@ -201,6 +201,10 @@ pub(crate) fn named(rank: usize, message: &str) -> String {
     if message.starts_with(&format!("rank {rank} ")) { message.into() } else { format!("rank {rank}: {message}") }
 }
 
+fn lack_of_memory(what: &str, bytes: u128, why: &str) -> MemoryError {
+    MemoryError { what: what.into(), bytes, why: why.into() }
+}
+
 /// Lists names with commas between them.
 fn joined(names: &[impl fmt::Display]) -> String {
     names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
@@ -209,6 +213,12 @@ fn joined(names: &[impl fmt::Display]) -> String {
 impl From<FileError> for Error {
     fn from(error: FileError) -> Self {
         Self::File(Box::new(error))
+    }
+}
+
+impl From<MemoryError> for Error {
+    fn from(MemoryError { what, bytes, why }: MemoryError) -> Self {
+        Self::Memory { what, bytes, why }
     }
 }
 

@@ -13,7 +13,7 @@
 //! | `tile`, `shared_inputs`, `shared_tiles` | the data that a step reads and writes, fetched or in place |
 //! | `leaf`, `math`, `element`, `operation`, `instances` | the computation of a rank |
 //! | `execute`, `reference` | programs executed directly, and their sequential meaning |
-//! | `memory`, `room`, `error` | memory, and errors |
+//! | `room`, `error` | memory for intermediate arrays, and errors |
 
 mod array;
 mod backend;
@@ -31,7 +31,6 @@ mod groups;
 mod instances;
 pub mod leaf;
 mod math;
-mod memory;
 mod npy;
 mod operation;
 mod output;
@@ -65,12 +64,13 @@ pub use error::{
 };
 pub use execute::{Execute, Prepared, TypedProgram};
 pub use grid::Grid;
-pub use memory::{Segment, free_memory};
 pub use npy::{NpyFile, npy_header, wider};
 pub use output::{CompleteFile, Output, OutputFile, remove_partial_files};
 pub use permutation::count;
 pub use polyshard_layout as layout;
 pub use polyshard_layout::{DType, ReduceOp};
+use polyshard_memory as memory;
+pub use polyshard_memory::{Segment, free_memory};
 pub use polyshard_program::{Leg, Owners, Packing, Way, reduction};
 pub use progress::Progress;
 pub(crate) use progress::{PollHandle, Polled};

@@ -33,7 +33,7 @@ impl<T: Element> DistArray<T> {
         self.closed("gathered")?;
         let len = if world.is_root() { self.shape().iter().product() } else { 0 };
         let what = format_args!("all of an array of shape {:?} on rank 0", self.shape());
-        let mut whole = agreed(world, memory::room(len, what))?;
+        let mut whole = agreed(world, memory::room(len, what).map_err(Into::into))?;
         self.collect(world, |piece| whole.extend_from_slice(piece))?;
         if !world.is_root() {
             return Ok(None);

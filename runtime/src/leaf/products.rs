@@ -51,7 +51,7 @@ impl<T: Element> Products<T> {
     /// If there is too little memory for the scratch.
     pub fn new(steps: Vec<Product>, blocks: Vec<(LeafLoopId, usize)>) -> Result<Self> {
         let scratch = steps.iter().map(|step| zeros(step.capacity, "the intermediate results of a leaf"));
-        Ok(Self { scratch: scratch.collect::<Result<_>>()?, steps, blocks })
+        Ok(Self { scratch: scratch.collect::<std::result::Result<_, _>>()?, steps, blocks })
     }
 
     /// Adds `alpha` times the product of the operands to `c` at every point of the loops.

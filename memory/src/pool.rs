@@ -55,12 +55,12 @@ pub(super) fn give_back(pages: Pages) {
 }
 
 /// Returns the bytes that this thread keeps.
-pub(crate) fn kept() -> usize {
+pub fn kept() -> usize {
     POOL.with_borrow(Pool::kept)
 }
 
 /// Returns the memory that this thread keeps to the system.
-pub(crate) fn release() {
+pub fn release() {
     POOL.with_borrow_mut(|pool| pool.kept.clear());
 }
 

@@ -6,7 +6,6 @@
 //! process that maps them. They are opened as `/proc/PID/fd/N`, which works between processes of one user in one PID
 //! namespace; processes that cannot open them exchange messages.
 #![expect(unsafe_code, reason = "maps files in memory")]
-#![cfg_attr(not(feature = "mpi"), allow(dead_code, reason = "threads see each other's memory"))]
 
 use memmap2::{MmapMut, MmapOptions, MmapRaw};
 use std::fs::File;
@@ -32,24 +31,24 @@ pub struct Segment {
 
 /// How another process finds a block in a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Handle {
+pub struct Handle {
     /// The id of the segment, unique among all of its process.
-    pub(crate) id: u64,
+    pub id: u64,
     /// The file's descriptor in that process.
     descriptor: u64,
     /// The start of the block, in bytes.
-    pub(crate) offset: usize,
+    pub offset: usize,
 }
 
 impl Segment {
     /// Alignment of blocks in a segment, in bytes.
-    pub(crate) const LINE: usize = 64;
+    pub const LINE: usize = 64;
 
     /// Makes a segment of `bytes` zeros, and maps it.
     ///
     /// # Errors
     /// If the system has no such files, or refuses this process another.
-    pub(crate) fn new(bytes: usize) -> io::Result<(Self, MmapMut)> {
+    pub fn new(bytes: usize) -> io::Result<(Self, MmapMut)> {
         let file = create()?;
         file.set_len(bytes as u64)?;
         // SAFETY: the file has no name, and is known only to this process and to those that it sends the handle. They read and
@@ -89,7 +88,7 @@ impl Segment {
     }
 
     /// Returns the handle of the block at `offset` bytes from the start, if it fits the bits of a handle.
-    pub(crate) fn handle(&self, offset: usize) -> Option<u64> {
+    pub fn handle(&self, offset: usize) -> Option<u64> {
         let words = [self.id, descriptor(&self.file)?, (offset / Segment::LINE) as u64];
         assert!(
             offset.is_multiple_of(Segment::LINE),
@@ -110,7 +109,7 @@ impl Drop for Segment {
 
 impl Handle {
     /// Reads a handle.
-    pub(crate) fn read(mut handle: u64) -> Self {
+    pub fn read(mut handle: u64) -> Self {
         let mut part = |bits: u32| {
             let part = handle & ((1 << bits) - 1);
             handle >>= bits;
@@ -124,7 +123,7 @@ impl Handle {
     ///
     /// # Errors
     /// If this process is not allowed to open it.
-    pub(crate) fn map(self, process: u32) -> io::Result<MmapRaw> {
+    pub fn map(self, process: u32) -> io::Result<MmapRaw> {
         let path = format!("/proc/{process}/fd/{}", self.descriptor);
         let file = File::options().read(true).write(true).open(path)?;
         let bytes = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;

@@ -11,21 +11,32 @@ mod pool;
 mod segment;
 mod zeroed;
 
-pub(crate) use buffer::Buffer;
-pub(crate) use pages::Visibility;
-#[cfg(feature = "mpi")]
-pub(crate) use pages::{ranks_share, share_none};
-pub(crate) use pool::{kept, release};
-#[cfg(feature = "mpi")]
-pub(crate) use segment::Handle;
-pub use segment::Segment;
+pub use buffer::Buffer;
+pub use pages::{Visibility, ranks_share, share_none};
+pub use pool::{kept, release};
+pub use segment::{Handle, Segment};
 
-use crate::{Element, Error, Result};
+use bytemuck::Zeroable;
 use pages::Pages;
 use polyshard_machine::units;
 use std::fmt::Display;
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 use zeroed::zeroed;
+
+/// The result of allocating memory.
+pub type Result<T> = std::result::Result<T, MemoryError>;
+
+/// There is too little memory.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("cannot allocate {bytes} bytes ({}) for {what}: {why}", units::bytes(*.bytes))]
+pub struct MemoryError {
+    /// The purpose of the memory, and the array.
+    pub what: Box<str>,
+    /// The bytes asked for.
+    pub bytes: u128,
+    /// How much is free, or the system's message.
+    pub why: Box<str>,
+}
 
 /// Allocations of pages are multiples of this many bytes.
 const PAGE: usize = 4096;
@@ -53,7 +64,10 @@ const LEAST_KEPT: usize = 1 << 16;
 
 /// Memory for elements of any type, which returns to its origin when it is dropped: to the allocator, or to the pool.
 #[derive(Debug)]
-pub(crate) enum Memory {
+pub struct Memory(Held);
+
+#[derive(Debug)]
+enum Held {
     /// 8-byte words, so that every element type is aligned.
     Words(Vec<u64>),
     /// Taken out only when this is dropped.
@@ -65,12 +79,12 @@ impl Memory {
     ///
     /// # Errors
     /// If they do not fit the free memory.
-    pub(crate) fn new<T>(elements: usize, what: impl Display, visibility: Visibility) -> Result<(Self, bool)> {
+    pub fn new<T>(elements: usize, what: impl Display, visibility: Visibility) -> Result<(Self, bool)> {
         let bytes = elements.checked_mul(size_of::<T>()).filter(|&bytes| bytes > 0);
         if let Some(bytes) = bytes.filter(|&bytes| bytes + Segment::LINE <= LEAST_KEPT)
             && let Some((pages, zeros)) = Pages::shared(bytes, visibility)
         {
-            return Ok((Self::Pages(Some(pages)), zeros));
+            return Ok((Self(Held::Pages(Some(pages))), zeros));
         }
         let least = if visibility == Visibility::Process { pool::LEAST } else { LEAST_KEPT - Segment::LINE };
         if let Some(bytes) = bytes.filter(|&bytes| bytes >= least) {
@@ -78,54 +92,54 @@ impl Memory {
         }
         check::<T>(elements, &what)?;
         let words = zeroed(elements.saturating_mul(size_of::<T>()).div_ceil(size_of::<u64>()));
-        Ok((Self::Words(words.ok_or_else(|| refused::<T>(elements, &what, None))?), true))
+        Ok((Self(Held::Words(words.ok_or_else(|| refused::<T>(elements, &what, None))?)), true))
     }
 
     /// As [`new`](Self::new), for `bytes` bytes, in whole pages.
     fn pages(bytes: usize, what: impl Display, visibility: Visibility) -> Result<(Self, bool)> {
         let whole = bytes.checked_next_multiple_of(PAGE).ok_or_else(|| refused::<u8>(bytes, &what, None))?;
         if let Some(pages) = pool::reuse(whole, visibility) {
-            return Ok((Self::Pages(Some(pages)), false));
+            return Ok((Self(Held::Pages(Some(pages))), false));
         }
         check::<u8>(bytes, &what)?;
         let (pages, zeros) = pool::map(whole, visibility).map_err(|_| refused::<u8>(bytes, &what, None))?;
-        Ok((Self::Pages(Some(pages)), zeros))
+        Ok((Self(Held::Pages(Some(pages))), zeros))
     }
 
     /// Returns the bytes.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Words(words) => bytemuck::cast_slice(words),
-            Self::Pages(pages) => pages.as_ref().map_or(&[], Pages::bytes),
+    pub fn bytes(&self) -> &[u8] {
+        match &self.0 {
+            Held::Words(words) => bytemuck::cast_slice(words),
+            Held::Pages(pages) => pages.as_ref().map_or(&[], Pages::bytes),
         }
     }
 
     /// Returns the bytes for writing.
-    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        match self {
-            Self::Words(words) => bytemuck::cast_slice_mut(words),
-            Self::Pages(pages) => pages.as_mut().map_or(&mut [], Pages::bytes_mut),
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        match &mut self.0 {
+            Held::Words(words) => bytemuck::cast_slice_mut(words),
+            Held::Pages(pages) => pages.as_mut().map_or(&mut [], Pages::bytes_mut),
         }
     }
 
     /// Returns its segment, if it is in one, and its offset there, in bytes.
-    pub(crate) fn segment(&self) -> Option<(&Segment, usize)> {
-        match self {
-            Self::Words(_) => None,
-            Self::Pages(pages) => pages.as_ref()?.segment(),
+    pub fn segment(&self) -> Option<(&Segment, usize)> {
+        match &self.0 {
+            Held::Words(_) => None,
+            Held::Pages(pages) => pages.as_ref()?.segment(),
         }
     }
 }
 
 impl Default for Memory {
     fn default() -> Self {
-        Self::Words(Vec::new())
+        Self(Held::Words(Vec::new()))
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        if let Self::Pages(pages) = self
+        if let Held::Pages(pages) = &mut self.0
             && let Some(pages) = pages.take()
             && pages.len() >= LEAST_KEPT
         {
@@ -135,13 +149,13 @@ impl Drop for Memory {
 }
 
 /// Returns `elements` zeros for `what`.
-pub(crate) fn zeros<T: Element>(elements: usize, what: impl Display) -> Result<Vec<T>> {
+pub fn zeros<T: Zeroable>(elements: usize, what: impl Display) -> Result<Vec<T>> {
     check::<T>(elements, &what)?;
     zeroed(elements).ok_or_else(|| refused::<T>(elements, &what, None))
 }
 
 /// Returns an empty vector with room for `elements` elements of `what`.
-pub(crate) fn room<T>(elements: usize, what: impl Display) -> Result<Vec<T>> {
+pub fn room<T>(elements: usize, what: impl Display) -> Result<Vec<T>> {
     check::<T>(elements, &what)?;
     let mut room = Vec::new();
     room.try_reserve_exact(elements).map_err(|_| refused::<T>(elements, &what, None))?;
@@ -152,10 +166,7 @@ pub(crate) fn room<T>(elements: usize, what: impl Display) -> Result<Vec<T>> {
 ///
 /// # Panics
 /// If it is too short: a bug in polyshard.
-pub(crate) fn split_mut<T>(
-    mut rest: &mut [T],
-    lengths: impl IntoIterator<Item = usize>,
-) -> impl Iterator<Item = &mut [T]> {
+pub fn split_mut<T>(mut rest: &mut [T], lengths: impl IntoIterator<Item = usize>) -> impl Iterator<Item = &mut [T]> {
     let part = move |length| rest.split_off_mut(..length).expect("there is room for all parts");
     lengths.into_iter().map(part)
 }
@@ -174,13 +185,13 @@ fn check<T>(elements: usize, what: &impl Display) -> Result<()> {
     lacks().map_or(Ok(()), |free| Err(refused::<T>(elements, what, Some(free))))
 }
 
-fn refused<T>(elements: usize, what: &impl Display, free: Option<u64>) -> Error {
+fn refused<T>(elements: usize, what: &impl Display, free: Option<u64>) -> MemoryError {
     let bytes = elements as u128 * size_of::<T>() as u128;
     let why = match free {
         Some(free) => format!("{} are free", units::bytes(free.into())).into(),
         None => "the system refuses it".into(),
     };
-    Error::Memory { what: what.to_string().into(), bytes, why }
+    MemoryError { what: what.to_string().into(), bytes, why }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Which processes can map memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Visibility {
+pub enum Visibility {
     /// This process only.
     Process,
     /// The other processes of the node, too.
@@ -41,8 +41,7 @@ pub(super) fn visible_to_ranks() -> Visibility {
 }
 
 /// Records that ranks are processes that share memory.
-#[cfg(feature = "mpi")]
-pub(crate) fn ranks_share() {
+pub fn ranks_share() {
     RANKS_SHARE.store(true, Ordering::Relaxed);
 }
 
@@ -111,8 +110,7 @@ impl Pages {
 }
 
 /// Makes all later memory private to this process, because no other process can map it.
-#[cfg(feature = "mpi")]
-pub(crate) fn share_none() {
+pub fn share_none() {
     SHARES_NONE.store(true, Ordering::Relaxed);
 }
 

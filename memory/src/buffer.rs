@@ -1,8 +1,7 @@
 //! Buffers for tiles and messages, whose memory outlives them.
 
 use super::pages::Visibility;
-use super::{Memory, Segment};
-use crate::Result;
+use super::{Memory, Result, Segment};
 use bytemuck::Pod;
 use std::fmt::{self, Display};
 use std::marker::PhantomData;
@@ -11,7 +10,7 @@ use std::ops::{Deref, DerefMut};
 /// Elements whose values are unspecified until they are written.
 ///
 /// Long buffers take their memory from this thread's pool and return it there; see [`pool`](super::pool).
-pub(crate) struct Buffer<T> {
+pub struct Buffer<T> {
     memory: Memory,
     len: usize,
     elements: PhantomData<T>,
@@ -22,7 +21,7 @@ impl<T: Pod> Buffer<T> {
     ///
     /// # Errors
     /// If they do not fit the free memory.
-    pub(crate) fn new(elements: usize, what: impl Display) -> Result<Self> {
+    pub fn new(elements: usize, what: impl Display) -> Result<Self> {
         Self::with_visibility(elements, what, Visibility::Process)
     }
 
@@ -30,7 +29,7 @@ impl<T: Pod> Buffer<T> {
     ///
     /// # Errors
     /// As for [`new`](Self::new).
-    pub(crate) fn to_be_read(elements: usize, what: impl Display) -> Result<Self> {
+    pub fn to_be_read(elements: usize, what: impl Display) -> Result<Self> {
         Self::with_visibility(elements, what, super::pages::visible_to_ranks())
     }
 
@@ -40,7 +39,7 @@ impl<T: Pod> Buffer<T> {
     }
 
     /// Returns its segment, if it is in one, and its offset there, in bytes.
-    pub(crate) fn segment(&self) -> Option<(&Segment, usize)> {
+    pub fn segment(&self) -> Option<(&Segment, usize)> {
         self.memory.segment()
     }
 
@@ -48,7 +47,7 @@ impl<T: Pod> Buffer<T> {
     ///
     /// # Errors
     /// As for [`new`](Self::new).
-    pub(crate) fn grow(&mut self, elements: usize, what: impl Display) -> Result<()> {
+    pub fn grow(&mut self, elements: usize, what: impl Display) -> Result<()> {
         if self.len() < elements {
             // The old memory is freed first.
             *self = Self::default();
