@@ -105,6 +105,12 @@ impl fmt::Debug for Error {
     }
 }
 
+impl From<polyshard_runtime::comm::Error> for Error {
+    fn from(error: polyshard_runtime::comm::Error) -> Self {
+        Self::Runtime(error.into())
+    }
+}
+
 impl From<MachineError> for Error {
     fn from(error: MachineError) -> Self {
         Self::Machine(Box::new(error))

@@ -225,7 +225,7 @@ mod tests {
             // A collective: on threads it is an error if the ranks' calls differ.
             let timed = clock.time(|| {
                 calls.set(calls.get() + 1);
-                world.comm().barrier()
+                Ok(world.comm().barrier()?)
             })?;
             Ok((calls.get(), timed))
         });
@@ -239,7 +239,7 @@ mod tests {
             let (round, budget) = (Duration::ZERO, Duration::ZERO);
             let watch = &Watch::new(None);
             let clock = Clock { comm: world.comm(), round, rounds: 2, budget, extra: 0, watch, computes: false };
-            clock.time(|| world.comm().send(3, &[]))
+            clock.time(|| Ok(world.comm().send(3, &[])?))
         });
         assert_eq!(error.unwrap_err().to_string(), "rank 0: no rank 3: the group has ranks 0..1");
     }

@@ -149,12 +149,18 @@ impl Drop for Memory {
 }
 
 /// Returns `elements` zeros for `what`.
+///
+/// # Errors
+/// If they do not fit the free memory.
 pub fn zeros<T: Zeroable>(elements: usize, what: impl Display) -> Result<Vec<T>> {
     check::<T>(elements, &what)?;
     zeroed(elements).ok_or_else(|| refused::<T>(elements, &what, None))
 }
 
 /// Returns an empty vector with room for `elements` elements of `what`.
+///
+/// # Errors
+/// If they do not fit the free memory.
 pub fn room<T>(elements: usize, what: impl Display) -> Result<Vec<T>> {
     check::<T>(elements, &what)?;
     let mut room = Vec::new();

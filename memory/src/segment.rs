@@ -88,6 +88,9 @@ impl Segment {
     }
 
     /// Returns the handle of the block at `offset` bytes from the start, if it fits the bits of a handle.
+    ///
+    /// # Panics
+    /// If the block does not begin a cache line: a bug in polyshard.
     pub fn handle(&self, offset: usize) -> Option<u64> {
         let words = [self.id, descriptor(&self.file)?, (offset / Segment::LINE) as u64];
         assert!(

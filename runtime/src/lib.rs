@@ -6,7 +6,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `spmd`, `emulate`, `world`, `grid`, `groups`, `backend` | ranks: how they start, and how each sees the others |
-//! | `comm`, `collectives`, `exchange`, `permutation`, `reduce`, `progress`, `publish` | communication, from messages to legs |
+//! | `comm`, `collectives`, `exchange`, `permutation`, `reduce`, `publish` | communication, from messages to legs |
 //! | `engine` | what runs of kernels need, and their transfers |
 //! | `array`, `block`, `region`, `view`, `npy`, `output`, `sample` | arrays, their blocks, boxes of them, and files |
 //! | `redistribute`, `subarray`, `transport` | arrays from one sharding to another |
@@ -35,7 +35,6 @@ mod npy;
 mod operation;
 mod output;
 mod permutation;
-mod progress;
 mod publish;
 mod redistribute;
 mod reduce;
@@ -67,13 +66,13 @@ pub use grid::Grid;
 pub use npy::{NpyFile, npy_header, wider};
 pub use output::{CompleteFile, Output, OutputFile, remove_partial_files};
 pub use permutation::count;
+pub use polyshard_comm::Progress;
+pub(crate) use polyshard_comm::{PollHandle, Polled};
 pub use polyshard_layout as layout;
 pub use polyshard_layout::{DType, ReduceOp};
 use polyshard_memory as memory;
 pub use polyshard_memory::{Segment, free_memory};
 pub use polyshard_program::{Leg, Owners, Packing, Way, reduction};
-pub use progress::Progress;
-pub(crate) use progress::{PollHandle, Polled};
 pub(crate) use shared_inputs::{InputTable, Shards, SharedInputs};
 
 pub use redistribute::Redistribution;

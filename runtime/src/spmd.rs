@@ -8,12 +8,12 @@ mod exit;
 mod threads;
 
 use crate::comm::Communicator;
-use crate::comm::checking;
-use crate::comm::launcher::{Launcher, launcher};
-use crate::comm::threads::{Failure, Shared, ThreadComm};
 use crate::leaf::Vectors;
 use crate::{Backend, Error, LaunchError, Progress, Result, Transport, World};
 pub use exit::exit;
+use polyshard_comm::checking;
+use polyshard_comm::launcher::{Launcher, launcher};
+use polyshard_comm::threads::{Failure, Shared, ThreadComm};
 use std::any::Any;
 use std::cell::Cell;
 use std::fmt::Display;
@@ -259,10 +259,10 @@ where
     E: From<Error> + Display,
     F: Fn(&World) -> Result<R, E>,
 {
-    use crate::comm::mpi::{MpiCommunicator, process::fail, start::Start};
-    let size = MpiCommunicator::world()?.size();
+    use polyshard_comm::mpi::{MpiCommunicator, process::fail, start::Start};
+    let size = MpiCommunicator::world().map_err(Error::from)?.size();
     let start = check_ranks(ranks).and_then(|()| check_processes(launcher, ranks, size));
-    let start = start.and_then(|()| Start::new(checked)).unwrap_or_else(|error| fail(&error.to_string()));
+    let start = start.and_then(|()| Ok(Start::new(checked)?)).unwrap_or_else(|error| fail(&error.to_string()));
     let comm = start.comm();
     let rank = comm.rank();
     IS_RANK.set(true);

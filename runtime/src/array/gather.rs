@@ -61,7 +61,7 @@ impl<T: Element> DistArray<T> {
                 }
                 comm.receive(0, &mut [0])?;
                 // On threads, rank 0 copies it out of this rank's memory.
-                comm.exchange(&[(0, cast_slice(own.packed(Place::Block, self.block(), &mut staging)?))], &mut [])
+                Ok(comm.exchange(&[(0, cast_slice(own.packed(Place::Block, self.block(), &mut staging)?))], &mut [])?)
             });
         }
         let ask = |region: Region| -> Result<_> {
@@ -77,7 +77,7 @@ impl<T: Element> DistArray<T> {
             for (rank, part) in parts {
                 match rank {
                     0 => part.copy(Place::Block, self.block(), Place::Region, piece),
-                    _ => mail::receive(&part, piece, &mut staging, |into| comm.receive(rank, into))?,
+                    _ => mail::receive(&part, piece, &mut staging, |into| Ok(comm.receive(rank, into)?))?,
                 }
             }
             asked = regions.next().map(ask).transpose()?;

@@ -274,13 +274,13 @@ impl<'r, T: Element> Moving<'r, T> {
 
     /// Adds up the terms of the members of a group on all of them.
     pub(crate) fn all_reduce(&mut self, group: &Group) -> Result<()> {
-        self.sum_up(|sums, combining| group.comm().all_reduce(sums, combining))
+        self.sum_up(|sums, combining| Ok(group.comm().all_reduce(sums, combining)?))
     }
 
     /// Adds up the terms of the members of a group on the one with these coordinates.
     pub(crate) fn reduce(&mut self, group: &Group, root: &[i64]) -> Result<()> {
         let root = group.member_at(root);
-        self.sum_up(|sums, combining| group.comm().reduce(root, sums, combining))?;
+        self.sum_up(|sums, combining| Ok(group.comm().reduce(root, sums, combining)?))?;
         if root != group.rank() {
             self.held = Cow::Borrowed(&[]);
         }

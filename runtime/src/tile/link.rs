@@ -18,13 +18,12 @@ use super::route::Fetch;
 use super::sequence::Sequence;
 use super::terms::{Fold, combine, combine_received};
 use super::{Held, Tile, Written};
-use crate::comm::{Communicator, Flight, Piece, connect};
+use crate::comm::{Communicator, Flight, Links, Piece, connect};
 use crate::exchange::Exchange;
 use crate::layout::{Neighbours, Sharding};
 use crate::memory::Buffer;
-use crate::progress::PollHandle;
 use crate::subarray::{Place, Subarray};
-use crate::{DistArray, Element, Grid, Group, ReduceOp, Reduction, Region, Result, Shards, View, World};
+use crate::{DistArray, Element, Grid, Group, PollHandle, ReduceOp, Reduction, Region, Result, Shards, View, World};
 use bytemuck::{cast_slice, cast_slice_mut};
 use polyshard_program::Passing;
 use std::collections::VecDeque;
@@ -183,9 +182,9 @@ impl<T: Element> Link<T> {
         if let Some(group) = group {
             if !self.how.passing.is_direct() {
                 let lanes = (0..=depth).map(|_| group.comm().lane());
-                self.flights = Flights::by(lanes.collect::<Result<_>>()?);
+                self.flights = Flights::by(lanes.collect::<std::result::Result<_, _>>()?);
             }
-            connect(group.comm(), self.how.passing)?;
+            connect(group.comm(), links(self.how.passing))?;
         }
         Ok(self)
     }
@@ -203,7 +202,7 @@ impl<T: Element> Link<T> {
         if let Some(group) = group {
             self.flights = Flights::by(vec![group.comm().lane()?]);
             // Each member receives all terms of its piece.
-            connect(group.comm(), Passing::Direct)?;
+            connect(group.comm(), Links::All)?;
         }
         Ok(self)
     }
@@ -261,7 +260,7 @@ impl<T: Element> Link<T> {
     /// # Errors
     /// If another rank failed.
     pub(crate) fn poll(&mut self, world: &World) -> Result<bool> {
-        self.flights.poll(world)
+        Ok(self.flights.poll(world)?)
     }
 
     /// Returns the transfers in flight, for the [progress thread](World::poll_meanwhile).
@@ -352,9 +351,18 @@ impl<T: Element> Link<T> {
     }
 }
 
+/// The links over which data are passed on.
+fn links(passing: Passing) -> Links {
+    match passing {
+        Passing::Direct => Links::All,
+        Passing::Chain(_) => Links::Chain,
+        Passing::Circulant(_) => Links::Circulant,
+    }
+}
+
 /// A message with room for `elements` elements, to be filled.
 pub(super) fn room_for<T: Element>(elements: usize) -> Result<Piece> {
-    Piece::new(elements * size_of::<T>(), "a message of a tile")
+    Ok(Piece::new(elements * size_of::<T>(), "a message of a tile")?)
 }
 
 /// A part of the data in `place`, as a message.
@@ -379,7 +387,7 @@ pub(super) fn post<T: Element>(
         sends.push((*to, message));
     }
     let receives = exchange.receives.iter().map(|(from, part)| Ok((*from, room_for::<T>(part.len())?)));
-    flight(comm, sends, receives.collect::<Result<_>>()?)
+    Ok(flight(comm, sends, receives.collect::<Result<_>>()?)?)
 }
 
 #[cfg(test)]
