@@ -111,6 +111,12 @@ impl From<polyshard_runtime::comm::Error> for Error {
     }
 }
 
+impl From<polyshard_runtime::leaf::Error> for Error {
+    fn from(error: polyshard_runtime::leaf::Error) -> Self {
+        Self::Runtime(error.into())
+    }
+}
+
 impl From<MachineError> for Error {
     fn from(error: MachineError) -> Self {
         Self::Machine(Box::new(error))

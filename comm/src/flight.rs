@@ -120,6 +120,7 @@ impl Flight {
     ///
     /// # Errors
     /// As for [`Communicator::poll`](super::Communicator::poll).
+    #[doc(hidden)]
     pub fn advance(&mut self) -> Result<bool> {
         Ok(self.is_done || self.transfer.poll()?)
     }

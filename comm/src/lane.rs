@@ -13,6 +13,7 @@ impl Lane {
 
     /// Returns the posting and polling of its flights.
     #[must_use]
+    #[doc(hidden)]
     pub fn carrier(&self) -> &dyn Carrier {
         &*self.0
     }

@@ -53,6 +53,7 @@ impl Progress {
     ///
     /// # Errors
     /// [`LaunchError::Progress`] if that is not a known name.
+    #[doc(hidden)]
     pub fn of_environment() -> Result<Self> {
         Self::named(std::env::var_os("POLYSHARD_PROGRESS").map(|value| value.to_string_lossy().into_owned()))
     }

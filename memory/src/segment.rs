@@ -42,12 +42,14 @@ pub struct Handle {
 
 impl Segment {
     /// Alignment of blocks in a segment, in bytes.
+    #[doc(hidden)]
     pub const LINE: usize = 64;
 
     /// Makes a segment of `bytes` zeros, and maps it.
     ///
     /// # Errors
     /// If the system has no such files, or refuses this process another.
+    #[doc(hidden)]
     pub fn new(bytes: usize) -> io::Result<(Self, MmapMut)> {
         let file = create()?;
         file.set_len(bytes as u64)?;
@@ -91,6 +93,7 @@ impl Segment {
     ///
     /// # Panics
     /// If the block does not begin a cache line: a bug in polyshard.
+    #[doc(hidden)]
     pub fn handle(&self, offset: usize) -> Option<u64> {
         let words = [self.id, descriptor(&self.file)?, (offset / Segment::LINE) as u64];
         assert!(

@@ -25,6 +25,7 @@ mod shared;
 mod tests;
 
 use crate::engine::{At, Ends, carry_out};
+use crate::instances::Instances;
 use crate::layout::Sharding;
 use crate::{DistArray, Element, RedistributionError, Result, Transport, World};
 use moving::{Moved, Moving};

@@ -7,6 +7,7 @@
 mod blocked;
 mod row;
 
+use crate::instances::Instances;
 use crate::operation::Operation;
 use crate::{Element, ReduceOp, Result, RunError};
 use blocked::Blocked;

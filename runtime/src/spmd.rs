@@ -7,7 +7,7 @@
 mod exit;
 mod threads;
 
-use crate::comm::Communicator;
+use crate::comm::{Communicator, exchange_words};
 use crate::leaf::Vectors;
 use crate::{Backend, Error, LaunchError, Progress, Result, Transport, World};
 pub use exit::exit;
@@ -234,9 +234,23 @@ where
 fn set_up(world: &World) -> Result<()> {
     // Threads are always checked, so there is only a mistake to report.
     checking::settings(true)?;
-    Vectors::decide((world.backend() == Backend::Mpi).then(|| world.comm()))?;
+    decide_vectors(world)?;
     world.set_transport(Transport::of_environment()?);
     world.set_progress(Progress::of_environment()?)
+}
+
+/// Decides which vectors products use, the best that all ranks have; collective if ranks are processes.
+fn decide_vectors(world: &World) -> Result<()> {
+    let mine = Vectors::of_environment()?;
+    let least = match world.backend() {
+        Backend::Threads => None,
+        Backend::Mpi => {
+            let all = exchange_words(world.comm(), "which vectors products use", [mine as u64])?;
+            all.iter().map(|&[word]| Vectors::of(word)).min()
+        }
+    };
+    least.unwrap_or(mine).put_to_use();
+    Ok(())
 }
 
 fn told(failure: Failure) -> Error {

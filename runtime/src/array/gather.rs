@@ -1,6 +1,7 @@
 //! Collecting an array on rank 0, a bounded piece at a time.
 
 use super::save::agreed;
+use crate::instances::Instances;
 use crate::memory::Buffer;
 use crate::region::row_major;
 use crate::subarray::{Place, Subarray, mail};

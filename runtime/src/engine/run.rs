@@ -6,6 +6,7 @@ use super::legs::{At, Ends, Input, Output, carry_out};
 use super::table::{Coordinates, Kernel};
 use crate::comm::Work;
 use crate::groups::Groups;
+use crate::instances::Instances;
 use crate::leaf::{LeafBox, LeafBoxes, Ramp, Slices};
 use crate::operation::Operation;
 use crate::tile::{Link, Source, Tile, When};

@@ -6,6 +6,7 @@ use super::leaves::Leaves;
 use super::scalars::Scalars;
 use crate::comm::Work;
 use crate::engine::Engine;
+use crate::instances::Instances;
 use crate::operation::Operation;
 use crate::room::as_float;
 use crate::{DistArray, Element, Error, Redistribution, ReduceOp, Reduction, Result, Room, RunError, Transport, World};

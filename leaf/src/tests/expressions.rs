@@ -1,6 +1,6 @@
 //! Expressions evaluated by rows, compared with their values at each point, to the last bit.
 
-use crate::leaf::{Comparison, Expression, Function, nest};
+use crate::{Comparison, Expression, Function, nest};
 use crate::{Element, ReduceOp, Strided, StridedMut, ViewMut};
 use Expression::{Add, Call, Const, Div, If, Max, Min, Mul, Neg, Operand, Pow, Sub};
 use proptest::prelude::*;

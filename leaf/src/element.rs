@@ -200,7 +200,10 @@ pub trait Element:
 }
 
 /// The element for a number of a kernel.
-pub(crate) fn of_number<T: Element>(number: Number) -> T {
+///
+/// # Panics
+/// If the type has no such number: a bug in polyshard.
+pub fn of_number<T: Element>(number: Number) -> T {
     let cast = match number {
         Number::Int(value) => T::from(value),
         Number::Float(value) => T::from(value),

@@ -118,22 +118,26 @@ impl Region {
     }
 
     /// Whether it has gaps in some dimension.
-    pub(crate) fn has_blocks(&self) -> bool {
+    #[doc(hidden)]
+    pub fn has_blocks(&self) -> bool {
         (0..self.ndim()).any(|dim| self.blocks(dim).is_some())
     }
 
     /// The consecutive indices of a dimension, in order, and the position of the first of them.
-    pub(crate) fn runs(&self, dim: usize) -> impl Iterator<Item = (Range<i64>, usize)> {
+    #[doc(hidden)]
+    pub fn runs(&self, dim: usize) -> impl Iterator<Item = (Range<i64>, usize)> {
         self.dims[dim].runs()
     }
 
     /// Whether it exceeds an end of its array, and continues at the other end.
-    pub(crate) fn wraps(&self) -> bool {
+    #[doc(hidden)]
+    pub fn wraps(&self) -> bool {
         !self.is_empty() && self.dims.iter().any(Along::wraps)
     }
 
     /// The number of distinct elements, which is less than [`len`](Self::len) if it wraps around more than once.
-    pub(crate) fn distinct(&self) -> usize {
+    #[doc(hidden)]
+    pub fn distinct(&self) -> usize {
         if self.nothing { 0 } else { self.dims.iter().map(|along| along.distinct() as usize).product() }
     }
 
@@ -144,12 +148,14 @@ impl Region {
     }
 
     /// The same, without an allocation for a few dimensions.
-    pub(crate) fn origin(&self) -> Strides {
+    #[doc(hidden)]
+    pub fn origin(&self) -> Strides {
         self.dims.iter().map(|along| along.range().start).collect()
     }
 
     /// The strides of the region where it is dense and row-major, without the gaps between blocks.
-    pub(crate) fn strides(&self) -> Strides {
+    #[doc(hidden)]
+    pub fn strides(&self) -> Strides {
         let shape: SmallVec<[usize; 6]> = (0..self.ndim()).map(|dim| self.length(dim)).collect();
         strides(&shape)
     }
@@ -196,15 +202,15 @@ impl fmt::Display for Region {
 }
 
 /// One number per dimension, or per loop of a leaf; a few need no allocation.
-pub(crate) type Strides = SmallVec<[i64; 6]>;
+pub type Strides = SmallVec<[i64; 6]>;
 
 /// Returns the [`row_major`] strides as signed numbers, for indices that may be negative.
-pub(crate) fn strides(shape: &[usize]) -> Strides {
+pub fn strides(shape: &[usize]) -> Strides {
     row_major(shape).into_iter().map(|stride| stride as i64).collect()
 }
 
 /// Returns the strides, in elements, of a dense row-major array of `shape`.
-pub(crate) fn row_major(shape: &[usize]) -> SmallVec<[usize; 6]> {
+pub fn row_major(shape: &[usize]) -> SmallVec<[usize; 6]> {
     let mut strides = smallvec![1; shape.len()];
     for dim in (1..shape.len()).rev() {
         strides[dim - 1] = strides[dim] * shape[dim];

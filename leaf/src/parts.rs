@@ -6,21 +6,21 @@ use std::ops::Range;
 
 /// A range of the iterations of each loop of a leaf: all of them, or a part that is computed separately.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct LeafBox(SmallVec<[Range<usize>; 6]>);
+pub struct LeafBox(SmallVec<[Range<usize>; 6]>);
 
 impl LeafBox {
     /// The number of iterations of each loop.
-    pub(crate) fn counts(&self) -> SmallVec<[usize; 6]> {
+    pub fn counts(&self) -> SmallVec<[usize; 6]> {
         self.0.iter().map(Range::len).collect()
     }
 
     /// The iterations of the whole leaf, whose loops have these numbers of iterations.
-    pub(crate) fn whole(counts: &[usize]) -> Self {
+    pub fn whole(counts: &[usize]) -> Self {
         Self(counts.iter().map(|&count| 0..count).collect())
     }
 
     /// The first index of an access whose first index in the leaf is `base`.
-    pub(crate) fn moved_all(&self, base: &[i64], steps: &[&[i64]]) -> SmallVec<[i64; 6]> {
+    pub fn moved_all(&self, base: &[i64], steps: &[&[i64]]) -> SmallVec<[i64; 6]> {
         if self.0.iter().all(|range| range.start == 0) {
             return base.into();
         }
@@ -28,14 +28,14 @@ impl LeafBox {
     }
 
     /// The iterations of a slice along one loop, of loops with these numbers of iterations.
-    pub(crate) fn slice(counts: &[usize], along: usize, slice: Range<usize>) -> Self {
+    pub fn slice(counts: &[usize], along: usize, slice: Range<usize>) -> Self {
         let mut all = Self::whole(counts);
         all.0[along] = slice;
         all
     }
 
     /// The distance of its first iteration from that of the leaf, in the units of the strides.
-    pub(crate) fn moved(&self, strides: &[i64]) -> i64 {
+    pub fn moved(&self, strides: &[i64]) -> i64 {
         self.0.iter().zip(strides).map(|(range, stride)| stride * range.start as i64).sum()
     }
 
@@ -50,7 +50,7 @@ type Left = (LeafBox, Option<(usize, Slices)>);
 /// The boxes of a part of a leaf, one after the other: its interior, which is cut into slices while transfers are in flight, or the rims
 /// around it.
 #[derive(Clone, Debug)]
-pub(crate) struct LeafBoxes {
+pub struct LeafBoxes {
     /// The boxes that are left, the next one last, each with the loop along which it is cut, if any.
     left: SmallVec<[Left; 8]>,
 }
@@ -61,7 +61,7 @@ impl LeafBoxes {
     ///
     /// # Panics
     /// If there is not a range for each loop, or a range exceeds its loop: a bug in polyshard.
-    pub(crate) fn interior(counts: &[usize], interior: &[(i64, i64)], along: usize) -> Self {
+    pub fn interior(counts: &[usize], interior: &[(i64, i64)], along: usize) -> Self {
         let inner = inside(counts, interior);
         if inner.is_empty() {
             return Self { left: SmallVec::new() };
@@ -76,7 +76,7 @@ impl LeafBoxes {
     ///
     /// # Panics
     /// As for [`interior`](Self::interior).
-    pub(crate) fn rims(counts: &[usize], interior: &[(i64, i64)]) -> Self {
+    pub fn rims(counts: &[usize], interior: &[(i64, i64)]) -> Self {
         let mut rest = LeafBox::whole(counts);
         let inner = inside(counts, interior);
         let mut left: SmallVec<[Left; 8]> = SmallVec::new();
@@ -98,7 +98,7 @@ impl LeafBoxes {
     }
 
     /// Returns the next box; `None` at the end. Of an interior, the next slice, or all that is left if nothing is in flight.
-    pub(crate) fn next(&mut self, is_coming: bool) -> Option<LeafBox> {
+    pub fn next(&mut self, is_coming: bool) -> Option<LeafBox> {
         let (next, cut) = self.left.last_mut()?;
         let Some((along, slices)) = cut else {
             return self.left.pop().map(|(next, _)| next);

@@ -1,7 +1,6 @@
 //! The vector instructions of float products: the same on all ranks, so that all have the same bits.
 
-use crate::comm::{Communicator, exchange_words};
-use crate::{LaunchError, Result};
+use crate::{Error, Result};
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -20,7 +19,7 @@ pub enum Vectors {
 static IN_USE: AtomicU8 = AtomicU8::new(0);
 
 impl Vectors {
-    /// Returns those that this process computes products with: in [`spmd`](crate::spmd()) those that all ranks have, outside of it those of
+    /// Returns those that this process computes products with: in `spmd` those that all ranks have, outside of it those of
     /// the processor. With `POLYSHARD_AVX512=0` in the environment of a rank, no rank uses AVX-512.
     ///
     /// ```
@@ -41,32 +40,29 @@ impl Vectors {
         }
     }
 
-    /// Decides which ones the ranks of a group use, the best that all of them have; collective if ranks are processes.
-    ///
-    /// # Errors
-    /// [`LaunchError::Avx512`], or another rank failed.
-    pub(crate) fn decide(group: Option<&dyn Communicator>) -> Result<()> {
-        let mine = Self::of_environment()?;
-        let all = group.map(|group| exchange_words(group, "which vectors products use", [mine as u64])).transpose()?;
-        let least = all.and_then(|all| all.iter().map(|&[word]| Self::of(word)).min());
-        least.unwrap_or(mine).put_to_use();
-        Ok(())
-    }
-
-    fn put_to_use(self) -> Self {
+    /// Has this process compute products with them; all ranks must use the same.
+    #[doc(hidden)]
+    pub fn put_to_use(self) -> Self {
         IN_USE.store(self as u8, Ordering::Relaxed);
         self
     }
 
-    fn of(word: u64) -> Self {
+    /// Returns those with this number.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn of(word: u64) -> Self {
         [Self::Native, Self::Avx2, Self::Avx512]
             .into_iter()
             .find(|vectors| *vectors as u64 == word)
             .unwrap_or(Self::Native)
     }
 
-    /// Those of the processor that the environment variable `POLYSHARD_AVX512` allows.
-    fn of_environment() -> Result<Self> {
+    /// Returns those of the processor that the environment variable `POLYSHARD_AVX512` allows.
+    ///
+    /// # Errors
+    /// If that is neither 0 nor 1.
+    #[doc(hidden)]
+    pub fn of_environment() -> Result<Self> {
         let asked = std::env::var_os("POLYSHARD_AVX512").map(|value| value.to_string_lossy().into_owned());
         Self::allowed(Self::of_processor(), asked)
     }
@@ -75,7 +71,7 @@ impl Vectors {
         match asked.as_deref().map(str::trim) {
             None | Some("" | "1") => Ok(self),
             Some("0") => Ok(self.min(Self::Avx2)),
-            Some(value) => Err(LaunchError::Avx512 { value: value.into() }.into()),
+            Some(value) => Err(Error::Avx512 { value: value.into() }),
         }
     }
 

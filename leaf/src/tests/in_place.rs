@@ -1,10 +1,10 @@
 //! Operands in place in shards, compared with the same operands as tiles: sums have the same bits.
 
 use super::{Layout, layouts, place, points};
-use crate::leaf::{BlockDepth, Factor, LeafLoopId, OperandId, Product, ProductId, Products, Role};
-use crate::leaf::{contract, nest, pointwise};
 use crate::view::Strides;
+use crate::{BlockDepth, Factor, LeafLoopId, OperandId, Product, ProductId, Products, Role};
 use crate::{Element, ReduceOp, Strided, StridedMut, View};
+use crate::{contract, nest, pointwise};
 use proptest::prelude::*;
 
 const LOOPS: usize = 4;

@@ -40,7 +40,7 @@ impl TileStrides {
 }
 
 /// A box of indices, one range per dimension.
-pub(crate) type Ranges = SmallVec<[Range<i64>; 4]>;
+pub type Ranges = SmallVec<[Range<i64>; 4]>;
 
 /// A box of a view whose elements are read in another place, where they are one dense or strided box.
 #[derive(Clone, Debug)]
@@ -89,8 +89,10 @@ impl<T> Unset<T> {
 /// Without strides it is one element, the same for all iterations.
 #[derive(Clone, Debug)]
 pub struct Strided<'a, T> {
-    pub(crate) data: &'a [T],
-    pub(crate) offset: i64,
+    #[doc(hidden)]
+    pub data: &'a [T],
+    #[doc(hidden)]
+    pub offset: i64,
     pub(crate) strides: Strides,
     pub(crate) runs: Vec<Run>,
     pub(crate) interior: Option<StridedInterior<'a, T>>,
@@ -133,7 +135,8 @@ pub(crate) struct Index {
 /// A writable [`Strided`] operand.
 #[derive(Debug)]
 pub struct StridedMut<'a, T> {
-    pub(crate) data: &'a mut [T],
+    #[doc(hidden)]
+    pub data: &'a mut [T],
     pub(crate) offset: i64,
     pub(crate) strides: Strides,
     pub(crate) runs: Vec<Run>,
@@ -156,7 +159,8 @@ macro_rules! view {
 
             /// The same, with numbers that need no allocation.
             #[track_caller]
-            pub(crate) fn at(data: $data, origin: Strides, strides: Strides) -> Self {
+            #[doc(hidden)]
+            pub fn at(data: $data, origin: Strides, strides: Strides) -> Self {
                 assert!(
                     origin.len() == strides.len(),
                     "{} strides for a view of {} dimensions: give one per dimension",
@@ -167,7 +171,8 @@ macro_rules! view {
             }
 
             /// The box without the gaps that `region` has between its blocks.
-            pub(crate) fn in_blocks(self, region: &Region) -> Self {
+            #[doc(hidden)]
+            pub fn in_blocks(self, region: &Region) -> Self {
                 Self { blocks: Blocks::of(region), ..self }
             }
 
@@ -224,7 +229,7 @@ view!(View, Strided, &'a [T], interior, outside, tile);
 view!(ViewMut, StridedMut, &'a mut [T], unset);
 
 impl<T: Copy> ViewMut<'_, T> {
-    /// Returns the view for a [`nest`](crate::leaf::nest) that accesses each element at most once: it overwrites the elements that it
+    /// Returns the view for a [`nest`](crate::nest) that accesses each element at most once: it overwrites the elements that it
     /// accesses, as if they were the identity of its operation, and does not read them.
     ///
     /// ```
@@ -242,7 +247,8 @@ impl<T: Copy> ViewMut<'_, T> {
     }
 
     /// The view of data in which each element stands for `value`, whatever its contents.
-    pub(crate) fn unset(self, value: T) -> Self {
+    #[doc(hidden)]
+    pub fn unset(self, value: T) -> Self {
         Self { unset: Some(Unset::All(value)), ..self }
     }
 }
@@ -259,8 +265,12 @@ impl<T: Copy> StridedMut<'_, T> {
     }
 
     /// Writes to each element of the data the value that it stands for, so that it can be read.
+    ///
+    /// # Panics
+    /// If they are to be overwritten: a bug in polyshard.
+    #[doc(hidden)]
     #[track_caller]
-    pub(crate) fn set(&mut self) {
+    pub fn set(&mut self) {
         match self.unset.take() {
             None => {}
             Some(Unset::All(value)) => self.data.fill(value),
@@ -273,18 +283,20 @@ impl<'a, T> View<'a, T> {
     /// The view whose elements with an index in `ranges` are those of `view`.
     ///
     /// That view is one box, without blocks and without an interior of its own.
-    pub(crate) fn around(self, ranges: Ranges, view: View<'a, T>) -> Self {
+    #[doc(hidden)]
+    pub fn around(self, ranges: Ranges, view: View<'a, T>) -> Self {
         let View { data, origin, strides, .. } = view;
         Self { interior: Some(Interior { ranges, data, origin, strides }), ..self }
     }
 
     /// The view of a box inside a shard, for which tiles have these strides.
-    pub(crate) fn like_tile(self, strides: Strides) -> Self {
+    #[doc(hidden)]
+    pub fn like_tile(self, strides: Strides) -> Self {
         let tile = (strides != self.strides).then_some(TileStrides(strides));
         Self { tile, ..self }
     }
 
-    /// Returns the view for a [`nest`](crate::leaf::nest) that reads `value` where an index is below 0 or not below the
+    /// Returns the view for a [`nest`](crate::nest) that reads `value` where an index is below 0 or not below the
     /// array's extent, along the dimensions for which one is given.
     ///
     /// ```

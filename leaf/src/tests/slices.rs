@@ -1,8 +1,8 @@
 //! Leaves that are cut into slices, compared with the same leaves as a whole: each element has the same bits.
 
 use super::{Layout, layouts, place};
-use crate::leaf::{LeafBox, Role, Slices, SlicesOf, contract, nest, pointwise};
 use crate::{Element, ReduceOp, Strided, StridedMut, ViewMut};
+use crate::{LeafBox, Role, Slices, SlicesOf, contract, nest, pointwise};
 use proptest::prelude::*;
 
 const LOOPS: usize = 4;
@@ -152,7 +152,7 @@ fn no_slice_is_thinner_than_the_least() {
             assert_eq!(all.iter().map(ExactSizeIterator::len).sum::<usize>(), count);
             let least = all.iter().map(ExactSizeIterator::len).min().unwrap_or(0);
             let expected = match of {
-                SlicesOf::Panels => crate::leaf::gemm::least_rows().next_multiple_of(64),
+                SlicesOf::Panels => crate::gemm::least_rows().next_multiple_of(64),
                 SlicesOf::Sums => 513,
                 SlicesOf::Values | SlicesOf::Batch => 1,
             };

@@ -1,7 +1,32 @@
-//! Errors of leaves that users register or programs name.
+//! Errors of leaves, such as those that users register or programs name.
 
-use super::joined;
-use crate::layout::{DType, Name, counted};
+use polyshard_layout::{DType, Name, counted};
+use polyshard_memory::MemoryError;
+use std::fmt;
+
+/// The result of making leaves.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An error of a leaf; the message ends with the cure.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages explain the fields")]
+pub enum Error {
+    /// A leaf cannot be registered or called.
+    #[error(transparent)]
+    Leaf(#[from] LeafError),
+    /// There is too little memory.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// `POLYSHARD_AVX512` is neither 0 nor 1.
+    #[error("`POLYSHARD_AVX512` is `{value}`: set it to 1 or 0")]
+    Avx512 { value: String },
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
 
 /// Why a leaf cannot be registered or called.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -62,4 +87,9 @@ fn to_register(name: Name, statement: &str) -> String {
         "call `leaf::register(\"{name}\", &kernel, function)`, where the kernel is `{statement}`, before the program \
          runs, in each rank's process"
     )
+}
+
+/// Lists names with commas between them.
+fn joined(names: &[impl fmt::Display]) -> String {
+    names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }

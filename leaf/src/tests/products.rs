@@ -1,7 +1,7 @@
 //! Sequences of products compared with the loops that they denote.
 
 use super::{at, filled, points};
-use crate::leaf::{BlockDepth, Factor, LeafLoopId, OperandId, Product, ProductId, Products, Role};
+use crate::{BlockDepth, Factor, LeafLoopId, OperandId, Product, ProductId, Products, Role};
 use crate::{Element, Strided, StridedMut};
 use proptest::prelude::*;
 

@@ -1,9 +1,9 @@
 //! Products whose sizes decide which GEMM runs, on small integers, so that sums are exact.
 
 use super::at;
-use crate::leaf::panel::{MatrixProduct, Panel, PanelMut};
-use crate::leaf::{Role, Vectors, contract, gemm};
+use crate::panel::{MatrixProduct, Panel, PanelMut};
 use crate::{Element, Strided, StridedMut, ViewMut};
+use crate::{Role, Vectors, contract, gemm};
 use proptest::prelude::*;
 
 /// The offsets and strides of a matrix of these extents: row-major, transposed, and with its rows from last to first.

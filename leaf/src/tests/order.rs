@@ -1,11 +1,11 @@
 //! The order of a nest: which loop is innermost, and in which order a row is combined.
 
 use super::{constant, filled};
-use crate::leaf::order::Order;
-use crate::leaf::walk::Loop;
-use crate::leaf::{Expression, nest, pointwise};
+use crate::order::Order;
 use crate::view::Strides;
+use crate::walk::Loop;
 use crate::{Element, ReduceOp, Strided, StridedMut};
+use crate::{Expression, nest, pointwise};
 
 /// The order of loops with these counts, where each operand, the output first, has strides.
 fn order(counts: &[usize], strides: &[&[i64]]) -> Order {

@@ -1,9 +1,9 @@
 //! Operands of a nest that are in two places, where a box of the index space is read elsewhere; and those with a value outside of their
 //! array.
 
-use crate::leaf::{nest, pointwise};
 use crate::region::row_major;
 use crate::{ReduceOp, StridedMut, View};
+use crate::{nest, pointwise};
 use proptest::prelude::*;
 use std::ops::Range;
 

@@ -21,7 +21,7 @@ const SUMS: usize = 513;
 /// stays in the system's buffers. The loop indexes the output, and no slice is so thin that it would be computed in another way than the
 /// whole, so that each element has the same bits.
 #[derive(Clone, Debug)]
-pub(crate) struct Slices {
+pub struct Slices {
     next: usize,
     count: usize,
     each: usize,
@@ -34,7 +34,7 @@ impl Slices {
     ///
     /// # Panics
     /// If there is no such loop.
-    pub(crate) fn new(counts: &[usize], along: usize, of: SlicesOf) -> Self {
+    pub fn new(counts: &[usize], along: usize, of: SlicesOf) -> Self {
         let others = counts.iter().enumerate().filter(|(nth, _)| *nth != along);
         let row = others.fold(1, |all: usize, (_, &count)| all.saturating_mul(count)).max(1);
         let (points, least) = match of {
@@ -49,7 +49,7 @@ impl Slices {
     }
 
     /// Returns the next iterations, all remaining ones if nothing is in flight; `None` at the end.
-    pub(crate) fn next(&mut self, is_coming: bool) -> Option<Range<usize>> {
+    pub fn next(&mut self, is_coming: bool) -> Option<Range<usize>> {
         let start = self.next;
         let left = self.count - start;
         let len = if is_coming && left >= self.each + self.least { self.each } else { left };

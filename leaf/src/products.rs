@@ -1,9 +1,9 @@
 //! Sums of products of several operands, two at a time, with intermediate results in scratch.
 
 use super::{contract, nest, pointwise};
-use crate::memory::zeros;
 use crate::view::Strides;
 use crate::{Element, ReduceOp, Result, Strided, StridedMut};
+use polyshard_memory::zeros;
 use polyshard_program::{BlockDepth, Factor, LeafLoopId, Product, Role};
 use smallvec::{SmallVec, smallvec};
 

@@ -150,7 +150,8 @@ impl Ramp {
     }
 
     /// The same, with strides that need no allocation.
-    pub(crate) fn along(base: i64, strides: Strides) -> Self {
+    #[doc(hidden)]
+    pub fn along(base: i64, strides: Strides) -> Self {
         Self { base, strides }
     }
 }
