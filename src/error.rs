@@ -105,17 +105,17 @@ impl fmt::Debug for Error {
     }
 }
 
-impl From<polyshard_runtime::comm::Error> for Error {
-    fn from(error: polyshard_runtime::comm::Error) -> Self {
-        Self::Runtime(error.into())
-    }
+/// Errors of the crates that the runtime is made of.
+macro_rules! of_the_runtime {
+    ($($error:ty)*) => { $(
+        impl From<$error> for Error {
+            fn from(error: $error) -> Self {
+                Self::Runtime(error.into())
+            }
+        }
+    )* };
 }
-
-impl From<polyshard_runtime::leaf::Error> for Error {
-    fn from(error: polyshard_runtime::leaf::Error) -> Self {
-        Self::Runtime(error.into())
-    }
-}
+of_the_runtime!(polyshard_runtime::comm::Error polyshard_runtime::LeafError polyshard_runtime::MemoryError);
 
 impl From<MachineError> for Error {
     fn from(error: MachineError) -> Self {

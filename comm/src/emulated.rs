@@ -2,7 +2,7 @@
 //!
 //! Ranks are the devices of a [`Machine`](polyshard_machine::Machine). Every message reserves the ports that it would
 //! pass there, on a clock that all ranks share, and its receiver sleeps until it would have arrived. Collectives are
-//! carried out for real, as the [rounds](super::rounds) of rings and chains, so their cost follows from the messages
+//! carried out for real, as the [rounds](super::Rounds) of rings and chains, so their cost follows from the messages
 //! alone: concurrent groups contend for the ports that they share, and no code asks the planner how long a collective
 //! should take. That makes measurements here a test of the planner's model.
 //!

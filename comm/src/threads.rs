@@ -1,12 +1,12 @@
 //! The communicator whose ranks are threads of one process.
 //!
-//! All ranks share one locked state ([`state`]), so the wait of each of them is known exactly, and a deadlock is
-//! found the moment the last rank blocks or ends, not by a timeout. In a collective ([`arrivals`]) each rank
+//! All ranks share one locked state (`state`), so the wait of each of them is known exactly, and a deadlock is
+//! found the moment the last rank blocks or ends, not by a timeout. In a collective (`arrivals`) each rank
 //! contributes its call and its data, the last to arrive compares the calls, and then all read the data that they
 //! need from the others' contributions. Reductions combine in rank order, so results do not depend on timing. Long
-//! messages are read directly from the sender's buffer while the sender waits ([`rendezvous`]); short ones are
+//! messages are read directly from the sender's buffer while the sender waits (`rendezvous`); short ones are
 //! copied when they are sent, and again when they are received. No data are copied under the lock. Non-blocking
-//! messages are copied by the rank that posts the second side ([`flights`]).
+//! messages are copied by the rank that posts the second side (`flights`).
 //!
 //! Error messages name ranks by their world ranks, also for groups that were split off.
 //! Tests: `runtime/tests/it/comm_threads.rs`.

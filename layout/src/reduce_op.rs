@@ -29,7 +29,7 @@ impl ReduceOp {
     /// that a sum of -0.0 and 0.0 is 0.0.
     #[must_use]
     pub fn identity<T: Combine>(self) -> T {
-        T::identity(self)
+        T::IDENTITIES[self as usize]
     }
 
     /// Returns the two values combined.
@@ -45,8 +45,8 @@ impl ReduceOp {
 /// The maximum and the minimum are the same in any order of any number of values: of two NaNs, they have the bits that are set in either,
 /// and 0 is greater than -0.
 pub trait Combine: Copy + 'static {
-    /// Returns the result of combining no terms.
-    fn identity(op: ReduceOp) -> Self;
+    /// The results of combining no terms: of sums, products, maxima and minima.
+    const IDENTITIES: [Self; 4];
 
     /// Returns the two values combined.
     #[must_use]
@@ -54,21 +54,16 @@ pub trait Combine: Copy + 'static {
 
     /// Returns two values combined neither of which is a NaN, in fewer instructions.
     #[must_use]
-    fn combined_numbers(self, op: ReduceOp, other: Self) -> Self;
+    #[inline(always)]
+    fn combined_numbers(self, op: ReduceOp, other: Self) -> Self {
+        self.combined(op, other)
+    }
 }
 
 macro_rules! floats {
     ($($type:ident)*) => { $(
         impl Combine for $type {
-            #[inline(always)]
-            fn identity(op: ReduceOp) -> Self {
-                match op {
-                    ReduceOp::Sum => 0.0,
-                    ReduceOp::Product => 1.0,
-                    ReduceOp::Max => $type::NEG_INFINITY,
-                    ReduceOp::Min => $type::INFINITY,
-                }
-            }
+            const IDENTITIES: [Self; 4] = [0.0, 1.0, $type::NEG_INFINITY, $type::INFINITY];
 
             #[inline(always)]
             fn combined(self, op: ReduceOp, other: Self) -> Self {
@@ -106,15 +101,7 @@ macro_rules! floats {
 macro_rules! integers {
     ($($type:ident)*) => { $(
         impl Combine for $type {
-            #[inline(always)]
-            fn identity(op: ReduceOp) -> Self {
-                match op {
-                    ReduceOp::Sum => 0,
-                    ReduceOp::Product => 1,
-                    ReduceOp::Max => $type::MIN,
-                    ReduceOp::Min => $type::MAX,
-                }
-            }
+            const IDENTITIES: [Self; 4] = [0, 1, $type::MIN, $type::MAX];
 
             #[inline(always)]
             fn combined(self, op: ReduceOp, other: Self) -> Self {
@@ -124,11 +111,6 @@ macro_rules! integers {
                     ReduceOp::Max => self.max(other),
                     ReduceOp::Min => self.min(other),
                 }
-            }
-
-            #[inline(always)]
-            fn combined_numbers(self, op: ReduceOp, other: Self) -> Self {
-                self.combined(op, other)
             }
         }
     )* };

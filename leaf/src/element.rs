@@ -22,7 +22,8 @@ macro_rules! functions_of_floats {
 
 /// Defines functions from elements to an element, each by an expression.
 macro_rules! inlined {
-    ($(fn $name:ident($self:ident $(, $other:ident)?) = $value:expr;)*) => { $(
+    ($($(#[$doc:meta])* fn $name:ident($self:ident $(, $other:ident)?) = $value:expr;)*) => { $(
+        $(#[$doc])*
         #[inline(always)]
         fn $name($self $(, $other: Self)?) -> Self {
             $value
@@ -68,18 +69,33 @@ pub trait Element:
     /// The greatest value; plus infinity for floats.
     const GREATEST: Self;
 
-    /// `self + other`.
-    #[inline(always)]
-    fn add(self, other: Self) -> Self {
-        self.combined(ReduceOp::Sum, other)
+    inlined! {
+        /// `self + other`.
+        fn add(self, other) = self.combined(ReduceOp::Sum, other);
+        /// `self * other`.
+        fn multiply(self, other) = self.combined(ReduceOp::Product, other);
+        /// The greater, where a NaN is greater than any number and 0 is greater than -0.
+        ///
+        /// The result is the same in any order of any number of values: of two NaNs, it has the bits that are set in either.
+        /// [`LEAST`](Self::LEAST) changes no bit of the other value.
+        ///
+        /// ```
+        /// use polyshard::prelude::*;
+        /// assert!(f64::NAN.maximum(1.0).is_nan() && 1f32.maximum(f32::NAN).is_nan());
+        /// assert_eq!((-0f64).maximum(0.0).to_bits(), 0f64.to_bits());
+        /// assert_eq!(3.maximum(5), 5);
+        /// ```
+        fn maximum(self, other) = self.combined(ReduceOp::Max, other);
+        /// The smaller, where a NaN is smaller than any number and -0 is smaller than 0; otherwise as
+        /// [`maximum`](Self::maximum), with [`GREATEST`](Self::GREATEST) for [`LEAST`](Self::LEAST).
+        fn minimum(self, other) = self.combined(ReduceOp::Min, other);
+        /// The [`maximum`](Self::maximum) of two values neither of which is a NaN, in fewer instructions.
+        fn greater(self, other) = self.combined_numbers(ReduceOp::Max, other);
+        /// The [`minimum`](Self::minimum) of two values neither of which is a NaN, in fewer instructions.
+        fn smaller(self, other) = self.combined_numbers(ReduceOp::Min, other);
     }
     /// `self - other`.
     fn subtract(self, other: Self) -> Self;
-    /// `self * other`.
-    #[inline(always)]
-    fn multiply(self, other: Self) -> Self {
-        self.combined(ReduceOp::Product, other)
-    }
     /// `self / other`; integers truncate, and the least by -1 wraps to itself.
     ///
     /// # Panics
@@ -87,37 +103,6 @@ pub trait Element:
     fn divide(self, other: Self) -> Self;
     /// `-self`.
     fn negate(self) -> Self;
-    /// The greater, where a NaN is greater than any number and 0 is greater than -0.
-    ///
-    /// The result is the same in any order of any number of values: of two NaNs, it has the bits that are set in either.
-    /// [`LEAST`](Self::LEAST) changes no bit of the other value.
-    ///
-    /// ```
-    /// use polyshard::prelude::*;
-    /// assert!(f64::NAN.maximum(1.0).is_nan() && 1f32.maximum(f32::NAN).is_nan());
-    /// assert_eq!((-0f64).maximum(0.0).to_bits(), 0f64.to_bits());
-    /// assert_eq!(3.maximum(5), 5);
-    /// ```
-    #[inline(always)]
-    fn maximum(self, other: Self) -> Self {
-        self.combined(ReduceOp::Max, other)
-    }
-    /// The smaller, where a NaN is smaller than any number and -0 is smaller than 0; otherwise as
-    /// [`maximum`](Self::maximum), with [`GREATEST`](Self::GREATEST) for [`LEAST`](Self::LEAST).
-    #[inline(always)]
-    fn minimum(self, other: Self) -> Self {
-        self.combined(ReduceOp::Min, other)
-    }
-    /// The [`maximum`](Self::maximum) of two values neither of which is a NaN, in fewer instructions.
-    #[inline(always)]
-    fn greater(self, other: Self) -> Self {
-        self.combined_numbers(ReduceOp::Max, other)
-    }
-    /// The [`minimum`](Self::minimum) of two values neither of which is a NaN, in fewer instructions.
-    #[inline(always)]
-    fn smaller(self, other: Self) -> Self {
-        self.combined_numbers(ReduceOp::Min, other)
-    }
     /// The absolute value; the least integer wraps to itself.
     fn absolute(self) -> Self;
     /// 1 if `self` is positive and -1 if it is negative; else `self`, which is 0, -0 or a NaN.

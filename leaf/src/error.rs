@@ -1,32 +1,7 @@
-//! Errors of leaves, such as those that users register or programs name.
+//! Errors of leaves that users register or programs name.
 
 use polyshard_layout::{DType, Name, counted};
-use polyshard_memory::MemoryError;
 use std::fmt;
-
-/// The result of making leaves.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
-
-/// An error of a leaf; the message ends with the cure.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages explain the fields")]
-pub enum Error {
-    /// A leaf cannot be registered or called.
-    #[error(transparent)]
-    Leaf(#[from] LeafError),
-    /// There is too little memory.
-    #[error(transparent)]
-    Memory(#[from] MemoryError),
-    /// `POLYSHARD_AVX512` is neither 0 nor 1.
-    #[error("`POLYSHARD_AVX512` is `{value}`: set it to 1 or 0")]
-    Avx512 { value: String },
-}
-
-impl fmt::Debug for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
 
 /// Why a leaf cannot be registered or called.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -48,7 +48,7 @@ mod walk;
 
 pub use contract::contract;
 pub use element::{Element, of_number};
-pub use error::{Error, LeafError, Result};
+pub use error::LeafError;
 pub use expression::Expression;
 pub use gemm::Vectors;
 pub use named::{Named, register};

@@ -4,7 +4,7 @@
 //! threads share it. The leaf's statement and the program's must be the same except for the names in them, and the order of a tile's
 //! dimensions: tiles are strided views, so any order is possible.
 
-use crate::{DType, Element, LeafError, Result, Strided, StridedMut};
+use crate::{DType, Element, LeafError, Strided, StridedMut};
 use ndarray::{ArrayView, ArrayViewD, ArrayViewMut, ArrayViewMutD, Axis, IxDyn, ShapeBuilder};
 use polyshard_layout::Name;
 use polyshard_program::{Affine, Kernel, TileStatement};
@@ -41,17 +41,17 @@ fn registry() -> MutexGuard<'static, Registry> {
 /// # Errors
 /// [`LeafError`] if the name is not an identifier, a tensor of the kernel is not one tile, its element type or the number of
 /// its operands is not the function's, or another function is registered under the name for this element type.
-pub fn register<T, const N: usize, F>(name: &str, kernel: &Kernel, function: F) -> Result<()>
+pub fn register<T, const N: usize, F>(name: &str, kernel: &Kernel, function: F) -> Result<(), LeafError>
 where
     T: Element,
     F: Fn(ArrayViewMutD<'_, T>, [ArrayViewD<'_, T>; N]) + Send + Sync + 'static,
 {
     let (name, dtype) = (Name::new(name), T::DTYPE);
     if !name.is_identifier() {
-        return Err(LeafError::BadName { name }.into());
+        return Err(LeafError::BadName { name });
     }
     if kernel.dtype() != dtype {
-        return Err(LeafError::ElementType { name, kernel: kernel.dtype(), function: dtype }.into());
+        return Err(LeafError::ElementType { name, kernel: kernel.dtype(), function: dtype });
     }
     let statement = TileStatement::of_kernel(kernel).map_err(|why| LeafError::NoTiles {
         name,
@@ -60,7 +60,7 @@ where
     })?;
     let operands: Box<[Name]> = statement.tiles().iter().skip(1).map(|tile| tile.tensor).collect();
     if operands.len() != N {
-        return Err(LeafError::Operands { name, statement: statement.to_string().into(), operands, taken: N }.into());
+        return Err(LeafError::Operands { name, statement: statement.to_string().into(), operands, taken: N });
     }
     let mut registry = registry();
     let key = (name, dtype);
@@ -70,7 +70,7 @@ where
         if identity.is_some() && first.identity == identity && first.statement == statement {
             return Ok(());
         }
-        return Err(LeafError::RegisteredAlready { name, dtype, registered: first.statement.to_string() }.into());
+        return Err(LeafError::RegisteredAlready { name, dtype, registered: first.statement.to_string() });
     }
     let function = Box::new(move |target: ArrayViewMutD<'_, T>, operands: Vec<ArrayViewD<'_, T>>| {
         let Ok(operands) = operands.try_into() else {
@@ -98,12 +98,12 @@ impl<T: Element> Named<T> {
     ///
     /// # Panics
     /// If an index of the statement is not among the loops: a bug in polyshard.
-    pub fn find(name: &str, loops: &[&str], statement: &TileStatement) -> Result<Self> {
+    pub fn find(name: &str, loops: &[&str], statement: &TileStatement) -> Result<Self, LeafError> {
         let (name, dtype) = (Name::new(name), T::DTYPE);
-        let Some(leaf) = lookup::<T>(name) else { return Err(missing(name, dtype, statement).into()) };
+        let Some(leaf) = lookup::<T>(name) else { return Err(missing(name, dtype, statement)) };
         let Some(renamed) = leaf.statement.renamed(statement) else {
             let [registered, statement] = [&leaf.statement, statement].map(|statement| statement.to_string().into());
-            return Err(LeafError::OtherStatement { name, dtype, registered, statement }.into());
+            return Err(LeafError::OtherStatement { name, dtype, registered, statement });
         };
         let number = |index: Name| {
             let pair = renamed.iter().find(|(own, _)| *own == index);

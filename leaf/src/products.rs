@@ -2,8 +2,8 @@
 
 use super::{contract, nest, pointwise};
 use crate::view::Strides;
-use crate::{Element, ReduceOp, Result, Strided, StridedMut};
-use polyshard_memory::zeros;
+use crate::{Element, ReduceOp, Strided, StridedMut};
+use polyshard_memory::{self as memory, zeros};
 use polyshard_program::{BlockDepth, Factor, LeafLoopId, Product, Role};
 use smallvec::{SmallVec, smallvec};
 
@@ -49,9 +49,9 @@ impl<T: Element> Products<T> {
     ///
     /// # Errors
     /// If there is too little memory for the scratch.
-    pub fn new(steps: Vec<Product>, blocks: Vec<(LeafLoopId, usize)>) -> Result<Self> {
+    pub fn new(steps: Vec<Product>, blocks: Vec<(LeafLoopId, usize)>) -> memory::Result<Self> {
         let scratch = steps.iter().map(|step| zeros(step.capacity, "the intermediate results of a leaf"));
-        Ok(Self { scratch: scratch.collect::<std::result::Result<_, _>>()?, steps, blocks })
+        Ok(Self { scratch: scratch.collect::<memory::Result<_>>()?, steps, blocks })
     }
 
     /// Adds `alpha` times the product of the operands to `c` at every point of the loops.

@@ -9,7 +9,7 @@ use std::ops::{Deref, DerefMut};
 
 /// Elements whose values are unspecified until they are written.
 ///
-/// Long buffers take their memory from this thread's pool and return it there; see [`pool`](super::pool).
+/// Long buffers take their memory from this thread's pool and return it there.
 pub struct Buffer<T> {
     memory: Memory,
     len: usize,

@@ -11,8 +11,8 @@ mod redistribution;
 mod reduction;
 mod run;
 
+use crate::comm;
 use crate::layout::Name;
-use crate::{comm, leaf};
 pub use array::ArrayError;
 pub use detect::DetectError;
 pub use file::{FileError, FileErrorKind};
@@ -218,16 +218,6 @@ impl From<comm::Error> for Error {
             comm::Error::Mismatch(message) => Self::Mismatch(message),
             comm::Error::Aborted { rank, message } => Self::Aborted { rank, message },
             comm::Error::Mpi(message) => Self::Mpi(message),
-        }
-    }
-}
-
-impl From<leaf::Error> for Error {
-    fn from(error: leaf::Error) -> Self {
-        match error {
-            leaf::Error::Leaf(error) => error.into(),
-            leaf::Error::Memory(error) => error.into(),
-            leaf::Error::Avx512 { value } => LaunchError::Avx512 { value }.into(),
         }
     }
 }

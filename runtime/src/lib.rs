@@ -68,7 +68,7 @@ pub use polyshard_layout::{DType, ReduceOp};
 pub use polyshard_leaf::{Element, Region, Strided, StridedMut, View, ViewMut};
 use polyshard_leaf::{region, view};
 use polyshard_memory as memory;
-pub use polyshard_memory::{Segment, free_memory};
+pub use polyshard_memory::{MemoryError, Segment, free_memory};
 pub use polyshard_program::{Leg, Owners, Packing, Way, reduction};
 pub(crate) use shared_inputs::{InputTable, Shards, SharedInputs};
 

@@ -241,7 +241,7 @@ fn set_up(world: &World) -> Result<()> {
 
 /// Decides which vectors products use, the best that all ranks have; collective if ranks are processes.
 fn decide_vectors(world: &World) -> Result<()> {
-    let mine = Vectors::of_environment()?;
+    let mine = Vectors::of_environment().map_err(|value| LaunchError::Avx512 { value })?;
     let least = match world.backend() {
         Backend::Threads => None,
         Backend::Mpi => {

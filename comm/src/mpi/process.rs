@@ -1,7 +1,7 @@
 //! MPI in this process: initialisation, finalisation and abort.
 //!
 //! MPI is initialised once, by the first thread that asks, and stays for the life of the process
-//! (MPI 3.1, section 8.7). It is finalised when the process ends normally, after the function given to [`before_the_end`]. A process that
+//! (MPI 3.1, section 8.7). It is finalised when the process ends normally, after the function given to `before_the_end`. A process that
 //! ends with an error code aborts the others too, because `MPI_Finalize` waits for them and they might wait for it.
 #![expect(unsafe_code, reason = "calls the MPI C library")]
 

@@ -1,5 +1,4 @@
 use super::*;
-use crate::Error;
 use ndarray::{Ix1, Ix2};
 
 fn product<T: Element>(c: ArrayViewMutD<'_, T>, [a, b]: [ArrayViewD<'_, T>; 2]) {
@@ -74,7 +73,7 @@ fn a_leaf_is_registered_once_per_element_type() {
     register("once", &computes::<f32>(PRODUCT), product::<f32>).unwrap();
     register("once", &computes::<f64>(PRODUCT), product::<f64>).unwrap();
     register("once", &computes::<f32>(PRODUCT), product::<f32>).expect("the same again");
-    let said = |found: Result<()>| found.expect_err("a refusal").to_string();
+    let said = |found: Result<(), LeafError>| found.expect_err("a refusal").to_string();
     let twice = "leaf `once` is already registered for f32 as `C[m, n] += A[m, k] * B[k, n]`; register each leaf once, \
                  before `spmd`, under a name of its own";
     let swapped = computes::<f32>(&PRODUCT.replace("A[m, k] * B[k, n]", "B[m, k] * A[k, n]"));
@@ -91,7 +90,7 @@ fn a_leaf_is_registered_once_per_element_type() {
 
 #[test]
 fn what_cannot_be_registered_is_refused() {
-    let said = |found: Result<()>| found.expect_err("a refusal").to_string();
+    let said = |found: Result<(), LeafError>| found.expect_err("a refusal").to_string();
     let name = "`a b` is not a name for a leaf; names are letters, digits and `_`, and do not start with a digit";
     assert_eq!(said(register("a b", &computes::<f32>(PRODUCT), product::<f32>)), name);
     let operands = "`y[i] += x[i]` has 1 operand (x), but the function of leaf `few` takes 2; make them match";
@@ -116,7 +115,7 @@ fn a_leaf_that_is_missing_or_other_is_refused_with_what_to_do() {
     let unknown = Named::<f64>::find("missing", &["i"], &needed(COPY)).err();
     assert!(matches!(
         unknown,
-        Some(Error::Leaf(LeafError::Unknown { name, dtype: DType::F64, known, .. }))
+        Some(LeafError::Unknown { name, dtype: DType::F64, known, .. })
             if name == "missing" && known.contains(&Name::new("given"))
     ));
     let missing = said("missing", COPY);
