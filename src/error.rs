@@ -105,6 +105,18 @@ impl fmt::Debug for Error {
     }
 }
 
+/// Errors of the crates that the runtime is made of.
+macro_rules! of_the_runtime {
+    ($($error:ty)*) => { $(
+        impl From<$error> for Error {
+            fn from(error: $error) -> Self {
+                Self::Runtime(error.into())
+            }
+        }
+    )* };
+}
+of_the_runtime!(polyshard_runtime::comm::Error polyshard_runtime::LeafError polyshard_runtime::MemoryError);
+
 impl From<MachineError> for Error {
     fn from(error: MachineError) -> Self {
         Self::Machine(Box::new(error))

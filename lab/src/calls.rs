@@ -44,7 +44,7 @@ impl Buffers {
     pub(super) fn shift(&mut self, clock: &Clock<'_>, bytes: usize, to: usize, from: usize) -> Result<Timed> {
         let send = &bytemuck::cast_slice(&self.send)[..bytes];
         let into = &mut bytemuck::cast_slice_mut(&mut self.into)[..bytes];
-        clock.time(|| clock.comm.exchange(&[(to, send)], &mut [(from, &mut *into)]))
+        clock.time(|| Ok(clock.comm.exchange(&[(to, send)], &mut [(from, &mut *into)])?))
     }
 
     /// Returns the time of a collective of size `bytes`, whole elements for each rank, in the group `comm` and in
@@ -62,7 +62,7 @@ impl Buffers {
         let send: &mut [u8] = &mut bytemuck::cast_slice_mut(&mut self.send)[..bytes];
         let into: &mut [u8] = &mut bytemuck::cast_slice_mut(&mut self.into)[..bytes];
         let mut roots = (0..comm.size()).cycle();
-        clock.time(|| match operation {
+        let mut call = || match operation {
             Collective::AllReduce => comm.all_reduce(into, Combining::any_order(dtype, op)),
             Collective::ReduceScatter => {
                 comm.reduce_scatter(send, &mut into[..part], &counts, Combining::any_order(dtype, op))
@@ -87,6 +87,7 @@ impl Buffers {
             }
             // No data move.
             Collective::Slice => Ok(()),
-        })
+        };
+        clock.time(|| Ok(call()?))
     }
 }

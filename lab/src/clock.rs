@@ -224,7 +224,7 @@ mod tests {
             // A collective: on threads it is an error if the ranks' calls differ.
             let timed = clock.time(|| {
                 calls.set(calls.get() + 1);
-                world.comm().barrier()
+                Ok(world.comm().barrier()?)
             })?;
             Ok((calls.get(), timed))
         });
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn an_error_of_a_call_ends_the_timing() {
-        let error = spmd(1, |world| short(world.comm(), &Watch::new(None)).time(|| world.comm().send(3, &[])));
+        let error = spmd(1, |world| short(world.comm(), &Watch::new(None)).time(|| Ok(world.comm().send(3, &[])?)));
         assert_eq!(error.unwrap_err().to_string(), "rank 0: no rank 3: the group has ranks 0..1");
     }
 

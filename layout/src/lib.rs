@@ -17,7 +17,8 @@
 //! | `mesh`, `axis`, `axis_part`, `linear`, `refinement` | meshes, axes, digits of them and expressions over them |
 //! | `sharding`, `placement`, `dim`, `along`, `solve`, `congruence`, `source`, `reach` | shardings: as written, per dimension, and who owns what |
 //! | `collective`, `stages`, `sums` | what groups of ranks do, and in which order |
-//! | `dtype`, `name`, `nearest`, `message`, `words` | element types, names, errors, and numbers and lists in sentences |
+//! | `dtype`, `reduce_op`, `mix` | element types, how elements are combined, and numbers that look random |
+//! | `name`, `nearest`, `message`, `words` | names, errors, and numbers and lists in sentences |
 
 mod along;
 mod axis;
@@ -29,10 +30,12 @@ mod dtype;
 mod linear;
 mod mesh;
 mod message;
+mod mix;
 mod name;
 mod nearest;
 mod placement;
 mod reach;
+mod reduce_op;
 mod refinement;
 mod sharding;
 mod solve;
@@ -49,10 +52,13 @@ pub use dim::{Digit, DimLayout, LevelLayout, Owned};
 pub use dtype::{DType, NotNative, UnknownDType};
 pub use linear::LinearAxes;
 pub use mesh::{Mesh, MeshError, ProductError};
+#[doc(hidden)]
+pub use mix::mix;
 pub use name::Name;
 pub use nearest::{did_you_mean, nearest};
 pub use placement::{Division, Placement};
 pub use reach::{Neighbours, Reach, Stencil};
+pub use reduce_op::{Combine, ReduceOp};
 pub use sharding::{Sharding, ShardingError, SumsError};
 pub use source::AxisSource;
 pub use stages::{Stages, StagesError};

@@ -6,9 +6,9 @@
 
 #[cfg(feature = "mpi")]
 fn main() -> polyshard_runtime::Result<()> {
-    use polyshard_runtime::comm::Communicator;
     use polyshard_runtime::comm::mpi::MpiCommunicator;
-    use polyshard_runtime::{Error, Result, launched_ranks, spmd};
+    use polyshard_runtime::comm::{Communicator, Result};
+    use polyshard_runtime::{Error, launched_ranks, spmd};
     use std::time::{Duration, Instant};
 
     const CALLS: u32 = 2000;

@@ -89,7 +89,7 @@ fn fail(way: &str, world: &World) -> Result<(), Failure> {
 
 /// A message of this many bytes.
 fn message(bytes: usize) -> Result<Arc<Piece>> {
-    Piece::copy_of(&vec![1; bytes], "a message").map(Arc::new)
+    Ok(Arc::new(Piece::copy_of(&vec![1; bytes], "a message")?))
 }
 
 /// Polls for a message of this many bytes, and does not end when it arrives.

@@ -8,7 +8,7 @@
 //! sent like those of gigabytes. With `--long`, ranks also pass messages of 2.5 GiB; each rank holds two.
 
 use polyshard_runtime::comm::{Broadcast, Communicator};
-use polyshard_runtime::{Error, Result, spmd};
+use polyshard_runtime::{Collectives, Error, Result, spmd};
 use polyshard_testing::laws::{self, comm};
 
 fn main() -> Result<()> {
@@ -31,7 +31,7 @@ fn main() -> Result<()> {
         Ok::<(), Error>(())
     })?;
     // A second program in one process finds MPI as the first one left it.
-    spmd(ranks, |world| world.comm().barrier()).map(drop)
+    spmd(ranks, |world| world.barrier()).map(drop)
 }
 
 /// Passes messages whose length does not fit in a C `int`.
@@ -46,7 +46,7 @@ fn long_messages(comm: &dyn Communicator) -> Result<()> {
     comm.exchange(&[(to, bytemuck::cast_slice(&mine))], &mut [(from, bytemuck::cast_slice_mut(&mut into))])?;
     assert!(holds(&into, from), "a shift of {} bytes came broken", 2 * words);
     if rank == 0 {
-        return comm.broadcast(Broadcast::Send(bytemuck::cast_slice(&mine)));
+        return Ok(comm.broadcast(Broadcast::Send(bytemuck::cast_slice(&mine)))?);
     }
     comm.broadcast(Broadcast::Receive { root: 0, into: bytemuck::cast_slice_mut(&mut into) })?;
     assert!(holds(&into, 0), "a broadcast of {} bytes came broken", 2 * words);

@@ -12,6 +12,7 @@ pub use save::CompleteNpy;
 pub(crate) use save::agreed;
 
 use crate::block::Block;
+use crate::instances::Instances;
 use crate::layout::{Name, Sharding};
 use crate::memory::{Memory, Segment};
 use crate::region::{Strides, strides};

@@ -29,7 +29,8 @@ impl<T: Pod> Block<T> {
     /// # Errors
     /// If they do not fit in free memory.
     pub(crate) fn new(len: usize, what: impl Display, visibility: Visibility) -> Result<Self> {
-        Memory::new::<T>(len, what, visibility).map(|(memory, _)| Self::of(memory, len))
+        let (memory, _) = Memory::new::<T>(len, what, visibility)?;
+        Ok(Self::of(memory, len))
     }
 
     /// Returns a block of `len` elements for `what`, each of them `value`.

@@ -62,10 +62,10 @@ pub trait Collectives {
     fn broadcast<T: Element>(&self, data: &mut [T], root: usize) -> Result<()> {
         let comm = self.communicator();
         let data: &mut [u8] = cast_slice_mut(data);
-        comm.broadcast(match comm.rank() == root {
+        Ok(comm.broadcast(match comm.rank() == root {
             true => Broadcast::Send(data),
             false => Broadcast::Receive { root, into: data },
-        })
+        })?)
     }
 
     /// Combines the ranks' `data` element by element, in rank order; the root's `data` becomes the result, and the
@@ -92,7 +92,7 @@ pub trait Collectives {
     fn reduce<T: Element>(&self, data: &mut [T], op: ReduceOp, root: usize) -> Result<()> {
         let comm = self.communicator();
         let combining = Combining::in_order(T::DTYPE, op, size_of_val(data), comm.size());
-        comm.reduce(root, cast_slice_mut(data), combining)
+        Ok(comm.reduce(root, cast_slice_mut(data), combining)?)
     }
 
     /// Combines the ranks' `data` element by element, in rank order, into the `data` of every rank
@@ -120,7 +120,7 @@ pub trait Collectives {
     fn all_reduce<T: Element>(&self, data: &mut [T], op: ReduceOp) -> Result<()> {
         let comm = self.communicator();
         let combining = Combining::in_order(T::DTYPE, op, size_of_val(data), comm.size());
-        comm.all_reduce(cast_slice_mut(data), combining)
+        Ok(comm.all_reduce(cast_slice_mut(data), combining)?)
     }
 
     /// Combines the ranks' `data` in rank order and returns this rank's part: `counts[r]` elements go to rank `r`
@@ -236,7 +236,7 @@ pub trait Collectives {
         lengths.check_scatter(comm, root)?;
         let is_root = comm.rank() == root;
         let sends = if is_root { lengths.parts(data) } else { Vec::new() };
-        comm.exchange(&sends, &mut [(root, cast_slice_mut(into))])
+        Ok(comm.exchange(&sends, &mut [(root, cast_slice_mut(into))])?)
     }
 
     /// Sends `parts[r]` to each rank `r` and returns the parts that the ranks have sent to this one, in rank order (MPI
@@ -276,7 +276,7 @@ pub trait Collectives {
     /// # Errors
     /// As [`broadcast`](Self::broadcast).
     fn barrier(&self) -> Result<()> {
-        self.communicator().barrier()
+        Ok(self.communicator().barrier()?)
     }
 
     /// Sends `data` to rank `to`, another rank, which must [`receive`](Self::receive) as many elements
@@ -304,7 +304,7 @@ pub trait Collectives {
     /// # Errors
     /// If `to` is this rank or does not exist, another rank failed, or the ranks wait for each other in a circle.
     fn send<T: Element>(&self, data: &[T], to: usize) -> Result<()> {
-        self.communicator().send(to, cast_slice(data))
+        Ok(self.communicator().send(to, cast_slice(data))?)
     }
 
     /// Receives the next message from rank `from`, which must be as long as `into` (MPI 3.1, section 3.2).
@@ -312,7 +312,7 @@ pub trait Collectives {
     /// # Errors
     /// As [`send`](Self::send), and if the lengths differ.
     fn receive<T: Element>(&self, into: &mut [T], from: usize) -> Result<()> {
-        self.communicator().receive(from, cast_slice_mut(into))
+        Ok(self.communicator().receive(from, cast_slice_mut(into))?)
     }
 
     /// Sends and receives all the messages given, each as (rank, data), without regard to their order
@@ -336,7 +336,7 @@ pub trait Collectives {
     fn exchange<T: Element>(&self, sends: &[(usize, &[T])], receives: &mut [(usize, &mut [T])]) -> Result<()> {
         let sends: Vec<(usize, &[u8])> = sends.iter().map(|&(to, data)| (to, cast_slice(data))).collect();
         let receives = receives.iter_mut().map(|(from, into)| (*from, cast_slice_mut(into)));
-        self.communicator().exchange(&sends, &mut receives.collect::<Vec<_>>())
+        Ok(self.communicator().exchange(&sends, &mut receives.collect::<Vec<_>>())?)
     }
 }
 

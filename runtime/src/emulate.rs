@@ -5,10 +5,10 @@
 //! measured on one computer. Only communication is slowed: arithmetic runs at the speed of this computer.
 
 use crate::comm::Communicator;
-use crate::comm::emulated::{Emulated, Network};
-use crate::comm::launcher::{Launcher, launcher};
 use crate::spmd::{check_outside, on_threads};
 use crate::{Error, LaunchError, Result, World};
+use polyshard_comm::emulated::{Emulated, Network};
+use polyshard_comm::launcher::{Launcher, launcher};
 use polyshard_machine::Machine;
 use std::fmt::Display;
 use std::rc::Rc;
@@ -112,7 +112,7 @@ fn network(machine: &Machine, slowdown: f64) -> Result<Network> {
     if let Some(Launcher { name: launcher, variable, .. }) = launcher() {
         return Err(LaunchError::Emulated { launcher, variable }.into());
     }
-    Network::new(machine, slowdown)
+    Ok(Network::new(machine, slowdown)?)
 }
 
 /// Runs `f` once per device of the network, on threads.

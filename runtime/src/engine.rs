@@ -31,6 +31,8 @@ pub(crate) use table::RegionOf;
 
 use crate::comm::Work;
 use crate::groups::Groups;
+use crate::instances::Instances;
+use crate::operation::Operation;
 use crate::tile::{How, Link, Tile, Written};
 use crate::{DistArray, Element, Grid, InputTable, ReduceOp, Reduction, Result, SharedInputs, Transport, World};
 use moves::Move;

@@ -4,25 +4,23 @@
 //! Failures that ranks report to each other are text.
 
 mod array;
-mod comm;
 mod detect;
 mod file;
 mod group;
-mod launch;
-mod leaf;
 mod redistribution;
 mod reduction;
 mod run;
 
+use crate::comm;
 use crate::layout::Name;
 pub use array::ArrayError;
-pub use comm::CommError;
 pub use detect::DetectError;
 pub use file::{FileError, FileErrorKind};
 pub use group::GroupError;
-pub use launch::LaunchError;
-pub use leaf::LeafError;
-use polyshard_machine::units;
+use polyshard_comm::named;
+pub use polyshard_comm::{CommError, LaunchError};
+pub use polyshard_leaf::LeafError;
+use polyshard_memory::MemoryError;
 use polyshard_program::Program;
 pub use redistribution::RedistributionError;
 pub use reduction::ReductionRunError;
@@ -102,7 +100,7 @@ pub enum Error {
     #[error("{message}")]
     Root { message: String },
     /// There is too little memory.
-    #[error("cannot allocate {bytes} bytes ({}) for {what}: {why}", units::bytes(*.bytes))]
+    #[error("{}", lack_of_memory(.what, *.bytes, .why))]
     Memory {
         /// The purpose of the memory, and the array.
         what: Box<str>,
@@ -196,9 +194,8 @@ impl Error {
     }
 }
 
-/// Puts the rank before a message that does not begin with it.
-pub(crate) fn named(rank: usize, message: &str) -> String {
-    if message.starts_with(&format!("rank {rank} ")) { message.into() } else { format!("rank {rank}: {message}") }
+fn lack_of_memory(what: &str, bytes: u128, why: &str) -> MemoryError {
+    MemoryError { what: what.into(), bytes, why: why.into() }
 }
 
 /// Lists names with commas between them.
@@ -209,6 +206,25 @@ fn joined(names: &[impl fmt::Display]) -> String {
 impl From<FileError> for Error {
     fn from(error: FileError) -> Self {
         Self::File(Box::new(error))
+    }
+}
+
+impl From<comm::Error> for Error {
+    fn from(error: comm::Error) -> Self {
+        match error {
+            comm::Error::Comm(error) => error.into(),
+            comm::Error::Launch(error) => error.into(),
+            comm::Error::Memory(error) => error.into(),
+            comm::Error::Mismatch(message) => Self::Mismatch(message),
+            comm::Error::Aborted { rank, message } => Self::Aborted { rank, message },
+            comm::Error::Mpi(message) => Self::Mpi(message),
+        }
+    }
+}
+
+impl From<MemoryError> for Error {
+    fn from(MemoryError { what, bytes, why }: MemoryError) -> Self {
+        Self::Memory { what, bytes, why }
     }
 }
 

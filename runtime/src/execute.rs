@@ -15,6 +15,7 @@ pub use prepared::Prepared;
 pub use typed::TypedProgram;
 pub(crate) use verify::verify;
 
+use crate::instances::Instances;
 use crate::layout::Name;
 use crate::{DistArray, Element, Result, RunError, World};
 use polyshard_program::Program;

@@ -85,7 +85,7 @@ impl<'w> Grid<'w> {
     pub(crate) fn connect(&self, reach: &Neighbours) -> Result<()> {
         let mirrored = reach.mirrored();
         let ranks = |reach| self.others(reach).map(|(rank, ..)| rank);
-        connect_with(self.world.comm(), ranks(&mirrored), ranks(reach))
+        Ok(connect_with(self.world.comm(), ranks(&mirrored), ranks(reach))?)
     }
 
     /// The other ranks in reach, ascending, each with its coordinates as mesh coordinates and as

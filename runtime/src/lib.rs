@@ -6,21 +6,20 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `spmd`, `emulate`, `world`, `grid`, `groups`, `backend` | ranks: how they start, and how each sees the others |
-//! | `comm`, `collectives`, `exchange`, `permutation`, `reduce`, `progress`, `publish` | communication, from messages to legs |
+//! | `comm`, `collectives`, `exchange`, `permutation`, `reduce`, `publish` | communication, from messages to legs |
 //! | `engine` | what runs of kernels need, and their transfers |
-//! | `array`, `block`, `region`, `view`, `npy`, `output`, `sample` | arrays, their blocks, boxes of them, and files |
+//! | `array`, `block`, `npy`, `output`, `sample` | arrays, their blocks, and files |
 //! | `redistribute`, `subarray`, `transport` | arrays from one sharding to another |
 //! | `tile`, `shared_inputs`, `shared_tiles` | the data that a step reads and writes, fetched or in place |
-//! | `leaf`, `math`, `element`, `instances` | the computation of a rank |
+//! | `leaf`, `operation`, `instances` | the computation of a rank |
 //! | `execute`, `reference` | programs executed directly, and their sequential meaning |
-//! | `memory`, `room`, `mix`, `error` | memory, numbers that look random, and errors |
+//! | `room`, `error` | memory for intermediate arrays, and errors |
 
 mod array;
 mod backend;
 mod block;
 mod collectives;
 pub mod comm;
-mod element;
 mod emulate;
 pub mod engine;
 mod error;
@@ -30,18 +29,14 @@ mod grid;
 mod groups;
 mod instances;
 pub mod leaf;
-mod math;
-mod memory;
-mod mix;
 mod npy;
+mod operation;
 mod output;
 mod permutation;
-mod progress;
 mod publish;
 mod redistribute;
 mod reduce;
 mod reference;
-mod region;
 mod room;
 #[cfg(test)]
 mod sample;
@@ -51,13 +46,11 @@ mod spmd;
 mod subarray;
 mod tile;
 mod transport;
-mod view;
 mod world;
 
 pub use array::{CompleteNpy, DistArray};
 pub use backend::Backend;
 pub use collectives::Collectives;
-pub use element::{Element, ReduceOp};
 pub use emulate::{spmd_emulated, spmd_emulated_shaken};
 pub use error::{
     ArrayError, CommError, DetectError, Error, FileError, FileErrorKind, GroupError, LaunchError, LeafError,
@@ -65,23 +58,24 @@ pub use error::{
 };
 pub use execute::{Execute, Prepared, TypedProgram};
 pub use grid::Grid;
-pub use memory::{Segment, free_memory};
 pub use npy::{NpyFile, npy_header, wider};
 pub use output::{CompleteFile, Output, OutputFile, remove_partial_files};
 pub use permutation::count;
+pub use polyshard_comm::Progress;
+pub(crate) use polyshard_comm::{PollHandle, Polled};
 pub use polyshard_layout as layout;
-pub use polyshard_layout::DType;
+pub use polyshard_layout::{DType, ReduceOp};
+pub use polyshard_leaf::{Element, Region, Strided, StridedMut, View, ViewMut};
+use polyshard_leaf::{region, view};
+use polyshard_memory as memory;
+pub use polyshard_memory::{MemoryError, Segment, free_memory};
 pub use polyshard_program::{Leg, Owners, Packing, Route, reduction};
-pub use progress::Progress;
-pub(crate) use progress::{PollHandle, Polled};
 pub(crate) use shared_inputs::{InputTable, Shards, SharedInputs};
 
 pub use redistribute::Redistribution;
 pub use reduce::Reduction;
 pub use reference::reference;
-pub use region::Region;
 pub use room::Room;
 pub use spmd::{exit, launched_rank, launched_ranks, spmd, spmd_checked};
 pub use transport::Transport;
-pub use view::{Strided, StridedMut, View, ViewMut};
 pub use world::{Group, Numbering, World};

@@ -27,6 +27,7 @@ mod tests;
 use crate::comm::SharedMemory;
 use crate::engine::{At, Coordinates, Ends, carry_out};
 use crate::groups::Groups;
+use crate::instances::Instances;
 use crate::layout::Sharding;
 use crate::reduce::Steps;
 use crate::subarray::Subarray;

@@ -8,6 +8,7 @@
 mod step;
 
 use crate::comm::Communicator;
+use crate::instances::Instances;
 use crate::{Element, ReduceOp, ReductionRunError, Result, World};
 use polyshard_program::reduction::{Procedure, listed};
 use std::cell::RefCell;

@@ -7,6 +7,8 @@
 mod blocked;
 mod row;
 
+use crate::instances::Instances;
+use crate::operation::Operation;
 use crate::{Element, ReduceOp, Result, RunError};
 use blocked::Blocked;
 use ndarray::{ArrayD, IxDyn};

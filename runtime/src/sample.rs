@@ -180,7 +180,7 @@ pub(crate) fn contents<T: Element>(view: View<'_, T>, region: &Region) -> Vec<T>
         return found;
     }
     // As a nest reads it, in one place or in two.
-    let into = StridedMut::along(&mut found, 0, strides(&shape));
+    let into = StridedMut::new(&mut found, 0, strides(&shape).to_vec());
     nest(
         &shape,
         into,

@@ -7,13 +7,13 @@
 mod exit;
 mod threads;
 
-use crate::comm::Communicator;
-use crate::comm::checking;
-use crate::comm::launcher::{Launcher, launcher};
-use crate::comm::threads::{Failure, Shared, ThreadComm};
+use crate::comm::{Communicator, exchange_words};
 use crate::leaf::Vectors;
 use crate::{Backend, Error, LaunchError, Progress, Result, Transport, World};
 pub use exit::exit;
+use polyshard_comm::checking;
+use polyshard_comm::launcher::{Launcher, launcher};
+use polyshard_comm::threads::{Failure, Shared, ThreadComm};
 use std::any::Any;
 use std::cell::Cell;
 use std::fmt::Display;
@@ -234,9 +234,23 @@ where
 fn set_up(world: &World) -> Result<()> {
     // Threads are always checked, so there is only a mistake to report.
     checking::settings(true)?;
-    Vectors::decide((world.backend() == Backend::Mpi).then(|| world.comm()))?;
+    decide_vectors(world)?;
     world.set_transport(Transport::of_environment()?);
     world.set_progress(Progress::of_environment()?)
+}
+
+/// Decides which vectors products use, the best that all ranks have; collective if ranks are processes.
+fn decide_vectors(world: &World) -> Result<()> {
+    let mine = Vectors::of_environment().map_err(|value| LaunchError::Avx512 { value })?;
+    let least = match world.backend() {
+        Backend::Threads => None,
+        Backend::Mpi => {
+            let all = exchange_words(world.comm(), "which vectors products use", [mine as u64])?;
+            all.iter().map(|&[word]| Vectors::of(word)).min()
+        }
+    };
+    least.unwrap_or(mine).put_to_use();
+    Ok(())
 }
 
 fn told(failure: Failure) -> Error {
@@ -259,10 +273,10 @@ where
     E: From<Error> + Display,
     F: Fn(&World) -> Result<R, E>,
 {
-    use crate::comm::mpi::{MpiCommunicator, process::fail, start::Start};
-    let size = MpiCommunicator::world()?.size();
+    use polyshard_comm::mpi::{MpiCommunicator, process::fail, start::Start};
+    let size = MpiCommunicator::world().map_err(Error::from)?.size();
     let start = check_ranks(ranks).and_then(|()| check_processes(launcher, ranks, size));
-    let start = start.and_then(|()| Start::new(checked)).unwrap_or_else(|error| fail(&error.to_string()));
+    let start = start.and_then(|()| Ok(Start::new(checked)?)).unwrap_or_else(|error| fail(&error.to_string()));
     let comm = start.comm();
     let rank = comm.rank();
     IS_RANK.set(true);

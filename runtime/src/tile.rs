@@ -47,6 +47,7 @@ use crate::comm::Piece;
 use crate::exchange::owned;
 use crate::layout::Sharding;
 use crate::memory::Buffer;
+use crate::operation::Operation;
 use crate::region::{Strides, strides};
 use crate::subarray::{Place, Subarray};
 use crate::view::Ranges;

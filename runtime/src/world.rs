@@ -12,12 +12,12 @@ mod stages;
 use crate::comm::{Alone, Communicator, Received, SharedMemory};
 use crate::layout::Mesh;
 use crate::memory::Visibility;
-use crate::progress::Poller;
 use crate::publish::Publisher;
 use crate::{Backend, GroupError, PollHandle, Polled, Progress, Result, Transport, memory};
 use cache::Cache;
 pub use numbering::Numbering;
 use parts::Part;
+use polyshard_comm::Poller;
 use smallvec::SmallVec;
 use stages::InStages;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -315,9 +315,9 @@ impl World {
     pub fn set_progress(&self, progress: Progress) -> Result<()> {
         #[cfg(feature = "mpi")]
         if self.backend == Backend::Mpi && progress == Progress::Thread {
-            crate::comm::mpi::process::check_progress()?;
+            polyshard_comm::mpi::process::check_progress()?;
         }
-        self.poller.set(progress, self.rank())
+        Ok(self.poller.set(progress, self.rank())?)
     }
 
     /// Makes the progress thread poll the transfers of some tiles while this rank computes, until the returned value is dropped; under MPI,

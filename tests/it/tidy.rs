@@ -123,15 +123,15 @@ fn the_tests_of_a_file_can_be_found() {
 /// The files with unsafe code, except those of the MPI communicator.
 const UNSAFE: [&str; 14] = [
     "cli/src/command/signals.rs",
+    "comm/src/piece.rs",
+    "comm/src/threads/message.rs",
+    "comm/src/threads/rendezvous.rs",
+    "leaf/src/gemm.rs",
+    "memory/src/arena.rs",
+    "memory/src/segment.rs",
+    "memory/src/zeroed.rs",
     "runtime/src/array/load.rs",
     "runtime/src/block.rs",
-    "runtime/src/comm/piece.rs",
-    "runtime/src/comm/threads/message.rs",
-    "runtime/src/comm/threads/rendezvous.rs",
-    "runtime/src/leaf/gemm.rs",
-    "runtime/src/memory/arena.rs",
-    "runtime/src/memory/segment.rs",
-    "runtime/src/memory/zeroed.rs",
     "runtime/src/redistribute/shared.rs",
     "runtime/src/shared_inputs.rs",
     "runtime/src/shared_tiles.rs",
@@ -145,22 +145,22 @@ fn unsafe_code_is_in_few_files() {
     let relative = |file: PathBuf| file.strip_prefix(root).expect("a file of the workspace").display().to_string();
     let mut found: Vec<_> = sources_of_all().filter(is_unsafe).map(relative).collect();
     let all = found.len();
-    found.retain(|file| !file.starts_with("runtime/src/comm/mpi"));
+    found.retain(|file| !file.starts_with("comm/src/mpi"));
     found.sort_unstable();
     assert_eq!(found, UNSAFE);
     assert!(all > found.len(), "the MPI files have unsafe code");
 }
 
-/// Then without MPI only the runtime's tests have to run again.
+/// Then without MPI only the tests of these two crates have to run again.
 #[test]
-fn the_runtime_alone_asks_for_mpi() {
+fn communicators_and_the_runtime_alone_ask_for_mpi() {
     let asks = |file: &PathBuf| fs::read_to_string(file).expect("a source").contains("feature = \"mpi\"");
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let (runtime, others): (Vec<_>, Vec<_>) =
-        sources_of_all().filter(asks).partition(|file| file.starts_with(root.join("runtime")));
+    let may_ask = |file: &PathBuf| ["comm", "runtime"].iter().any(|package| file.starts_with(root.join(package)));
+    let (known, others): (Vec<_>, Vec<_>) = sources_of_all().filter(asks).partition(may_ask);
     // `testing` needs it to start programs with and without MPI.
     let others: Vec<_> = others.iter().filter(|file| !file.starts_with(root.join("testing"))).collect();
-    assert!(!runtime.is_empty() && others.is_empty(), "{others:?}");
+    assert!(!known.is_empty() && others.is_empty(), "{others:?}");
 }
 
 /// The lines of `cargo tree` for the packages that this one is compiled with, each in the given format.
@@ -211,7 +211,7 @@ fn what_macros_and_programs_link_is_compiled_once() {
 }
 
 /// The crates, each with those that it may depend on, which are listed before it.
-const CRATES: [(&str, &[&str]); 18] = [
+const CRATES: [(&str, &[&str]); 21] = [
     ("layout", &[]),
     ("program", &["layout"]),
     ("machine", &["layout"]),
@@ -220,7 +220,10 @@ const CRATES: [(&str, &[&str]); 18] = [
     ("dsl", &["layout", "program"]),
     ("polyhedral", &["layout", "program", "dsl"]),
     ("search", &["layout", "program", "machine", "planner", "dsl", "polyhedral"]),
-    ("runtime", &["layout", "program", "machine"]),
+    ("memory", &["machine"]),
+    ("comm", &["layout", "machine", "memory"]),
+    ("leaf", &["layout", "program", "memory"]),
+    ("runtime", &["layout", "program", "machine", "memory", "comm", "leaf"]),
     ("lab", &["layout", "machine", "runtime"]),
     ("codegen", &["layout", "program"]),
     ("dsl-macros", &["layout", "program", "dsl", "polyhedral", "codegen"]),

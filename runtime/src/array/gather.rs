@@ -1,6 +1,7 @@
 //! Collecting an array on rank 0, a bounded piece at a time.
 
 use super::save::agreed;
+use crate::instances::Instances;
 use crate::memory::Buffer;
 use crate::region::row_major;
 use crate::subarray::{Place, Subarray, mail};
@@ -33,7 +34,7 @@ impl<T: Element> DistArray<T> {
         self.closed("gathered")?;
         let len = if world.is_root() { self.shape().iter().product() } else { 0 };
         let what = format_args!("all of an array of shape {:?} on rank 0", self.shape());
-        let mut whole = agreed(world, memory::room(len, what))?;
+        let mut whole = agreed(world, memory::room(len, what).map_err(Into::into))?;
         self.collect(world, |piece| whole.extend_from_slice(piece))?;
         if !world.is_root() {
             return Ok(None);
@@ -61,7 +62,7 @@ impl<T: Element> DistArray<T> {
                 }
                 comm.receive(0, &mut [0])?;
                 // On threads, rank 0 copies it out of this rank's memory.
-                comm.exchange(&[(0, cast_slice(own.packed(Place::Block, self.block(), &mut staging)?))], &mut [])
+                Ok(comm.exchange(&[(0, cast_slice(own.packed(Place::Block, self.block(), &mut staging)?))], &mut [])?)
             });
         }
         let ask = |region: Region| -> Result<_> {
@@ -77,7 +78,7 @@ impl<T: Element> DistArray<T> {
             for (rank, part) in parts {
                 match rank {
                     0 => part.copy(Place::Block, self.block(), Place::Region, piece),
-                    _ => mail::receive(&part, piece, &mut staging, |into| comm.receive(rank, into))?,
+                    _ => mail::receive(&part, piece, &mut staging, |into| Ok(comm.receive(rank, into)?))?,
                 }
             }
             asked = regions.next().map(ask).transpose()?;

@@ -4,6 +4,7 @@
 #![expect(unsafe_code, reason = "maps a file into memory")]
 
 use crate::block::Block;
+use crate::instances::Instances;
 use crate::layout::Sharding;
 use crate::npy::{NpyFile, failed};
 use crate::subarray::{Place, Row, Subarray};

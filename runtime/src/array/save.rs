@@ -1,6 +1,7 @@
 //! Writing `.npy` files: rank 0 writes, the others send it their parts.
 
 use crate::comm::Broadcast;
+use crate::instances::Instances;
 use crate::{CompleteFile, DistArray, Element, Error, Output, Result, World, npy_header};
 use std::panic::Location;
 use std::path::Path;

@@ -7,7 +7,9 @@ use super::moves::Move;
 use super::table::{Coordinates, Kernel};
 use crate::comm::Work;
 use crate::groups::Groups;
+use crate::instances::Instances;
 use crate::leaf::{LeafBox, LeafBoxes, Ramp, Slices};
+use crate::operation::Operation;
 use crate::tile::{Link, Source, Tile, When};
 use crate::{DistArray, Element, Grid, Polled, ReduceOp, Region, Result, SharedInputs, Strided, StridedMut, View};
 use polyshard_program::{LeafPart, Leg, TileId};
@@ -229,8 +231,9 @@ impl<'r, T: Element> Run<'r, '_, T> {
     pub(crate) fn polled(&mut self) -> Result<bool> {
         let world = self.grid.world();
         let links = self.links[self.number].iter_mut().flatten().chain(&mut *self.out);
-        let polled = links.map(|link| link.poll(world)).chain(self.moves.iter().map(|one| one.flights.poll(world)));
-        polled.into_iter().try_fold(false, |is_in_flight, polled| Ok(polled? | is_in_flight))
+        let mut polled =
+            links.map(|link| link.poll(world)).chain(self.moves.iter().map(|one| Ok(one.flights.poll(world)?)));
+        polled.try_fold(false, |is_in_flight, polled| Ok(polled? | is_in_flight))
     }
 
     /// Makes the progress thread, if any, poll while the leaf computes.

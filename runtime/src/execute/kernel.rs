@@ -4,6 +4,7 @@ use super::leaf::LeafPlan;
 use super::leaves::Leaves;
 use super::local::{LocalNest, region_at};
 use crate::engine::{self, Coordinates, RegionOf, Run, values_at};
+use crate::operation::Operation;
 use crate::{Element, Grid, ReduceOp, Result, World, count};
 use polyshard_program::{
     Brought, Direction, Expr, Iteration, Kernel, LeafAccess, LeafPart, LoopId, Nest, NestId, OperandId,

@@ -99,5 +99,5 @@ fn outside<T: Element>(access: &Access, kernel: &Kernel) -> Option<Outside<T>> {
 
 fn named<T: Element>(nest: &Nest, name: Name, statement: &TileStatement) -> Result<Named<T>> {
     let loops: Vec<_> = nest.leaf.loops.iter().map(|l| l.var.as_str()).collect();
-    Named::find(name.as_str(), &loops, statement)
+    Ok(Named::find(name.as_str(), &loops, statement)?)
 }

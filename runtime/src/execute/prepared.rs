@@ -6,6 +6,8 @@ use super::leaves::Leaves;
 use super::scalars::Scalars;
 use crate::comm::Work;
 use crate::engine::Engine;
+use crate::instances::Instances;
+use crate::operation::Operation;
 use crate::room::as_float;
 use crate::tile::When;
 use crate::{DistArray, Element, Error, Redistribution, ReduceOp, Result, Room, RunError, Transport, World};

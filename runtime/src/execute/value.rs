@@ -1,9 +1,9 @@
 //! The kernel's right-hand side as an expression to evaluate.
 
 use crate::Element;
-use crate::element::of_number;
 use crate::leaf::Expression;
 use polyshard_layout::Name;
+use polyshard_leaf::of_number;
 use polyshard_program::{Kernel, Value};
 
 /// The kernel's value as an expression over operands: its accesses, numbered left to right, then the indices in it.

@@ -107,7 +107,7 @@ impl Fence<'_> {
     fn now(self) -> Result<()> {
         let comm = self.comm;
         std::mem::forget(self);
-        comm.fence()
+        Ok(comm.fence()?)
     }
 }
 

@@ -1,8 +1,8 @@
 //! The values of a row of statement instances: those along one index, with the others fixed.
 
 use crate::Element;
-use crate::element::of_number;
 use ndarray::{ArrayD, CowArray, IxDyn};
+use polyshard_leaf::of_number;
 use polyshard_program::{Access, Affine, Conditional, Kernel, Value};
 
 /// The inputs of a kernel, in row-major order.

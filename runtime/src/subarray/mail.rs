@@ -193,7 +193,7 @@ pub(crate) fn pass_on<T: Element>(
 ) -> Result<()> {
     let send = send.filter(|(_, data)| !data.is_empty()).map(|(to, data)| (to, cast_slice(data)));
     let mut receive = receive.filter(|(_, into)| !into.is_empty()).map(|(from, into)| (from, cast_slice_mut(into)));
-    comm.exchange(send.as_slice(), receive.as_mut_slice())
+    Ok(comm.exchange(send.as_slice(), receive.as_mut_slice())?)
 }
 
 /// Gathers the parts of a region, which all members of a group know, in one stage after the other, or over the group itself if it has no
@@ -236,7 +236,7 @@ pub(crate) fn all_gather<S: Pod>(
             }
         };
         if is_in_order && stage + 1 == stages.len() {
-            return along.comm().all_gather(send, target, &bytes);
+            return Ok(along.comm().all_gather(send, target, &bytes)?);
         }
         held = bytes.iter().sum();
         incoming.grow(held.div_ceil(size_of::<S>()), "what is received")?;

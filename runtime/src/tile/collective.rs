@@ -129,7 +129,7 @@ impl<T: Element> Link<T> {
             return Ok(());
         }
         let data = tile.held.data(&mut tile.buffer, source)?;
-        group.comm().broadcast(Broadcast::Send(cast_slice(data)))
+        Ok(group.comm().broadcast(Broadcast::Send(cast_slice(data)))?)
     }
 
     /// Gathers `region` on all members of the group, each of which owns a part of it, which may be empty (MPI 3.1, sections 5.4 and 5.7).
@@ -202,7 +202,7 @@ impl<T: Element> Link<T> {
                 continue;
             }
             mail::receive(part, buffer, &mut self.incoming, |into| {
-                group.comm().broadcast(Broadcast::Receive { root, into })
+                Ok(group.comm().broadcast(Broadcast::Receive { root, into })?)
             })?;
         }
         Ok(())

@@ -9,9 +9,9 @@
 //!
 //! It holds the messages, their memory and their communicators; the tile decides what to do with the data.
 
-use crate::comm::{CHUNK, Carrier, Communicator, Flight, Lane, Piece, Running, combine_terms};
-use crate::progress::{Advance, PollHandle, take_back};
-use crate::{DType, Error, ReduceOp, Result, World};
+use crate::comm::{CHUNK, Carrier, Communicator, Error, Flight, Lane, Piece, Result, Running, combine_terms};
+use crate::{DType, ReduceOp, World};
+use polyshard_comm::{Advance, PollHandle, take_back};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::iter::once;

@@ -22,9 +22,8 @@ use crate::comm::{Communicator, Flight, Links, Piece, SumAlgorithm, connect};
 use crate::exchange::Exchange;
 use crate::layout::{Neighbours, Sharding};
 use crate::memory::Buffer;
-use crate::progress::PollHandle;
 use crate::subarray::{Place, Subarray};
-use crate::{DistArray, Element, Grid, Group, ReduceOp, Reduction, Region, Result, Shards, View, World};
+use crate::{DistArray, Element, Grid, Group, PollHandle, ReduceOp, Reduction, Region, Result, Shards, View, World};
 use bytemuck::{cast_slice, cast_slice_mut};
 use polyshard_program::Algorithm;
 use std::collections::VecDeque;
@@ -185,7 +184,7 @@ impl<T: Element> Link<T> {
             };
             if links != Links::All {
                 let lanes = (0..=depth).map(|_| group.comm().lane());
-                self.flights = Flights::by(lanes.collect::<Result<_>>()?);
+                self.flights = Flights::by(lanes.collect::<std::result::Result<_, _>>()?);
             }
             connect(group.comm(), links)?;
         }
@@ -263,7 +262,7 @@ impl<T: Element> Link<T> {
     /// # Errors
     /// If another rank failed.
     pub(crate) fn poll(&mut self, world: &World) -> Result<bool> {
-        self.flights.poll(world)
+        Ok(self.flights.poll(world)?)
     }
 
     /// Returns the transfers in flight, for the [progress thread](World::poll_meanwhile).
@@ -356,7 +355,7 @@ impl<T: Element> Link<T> {
 
 /// A message with room for `elements` elements, to be filled.
 pub(super) fn room_for<T: Element>(elements: usize) -> Result<Piece> {
-    Piece::new(elements * size_of::<T>(), "a message of a tile")
+    Ok(Piece::new(elements * size_of::<T>(), "a message of a tile")?)
 }
 
 /// A part of the data in `place`, as a message.
@@ -381,7 +380,7 @@ pub(crate) fn post<T: Element>(
         sends.push((*to, message));
     }
     let receives = exchange.receives.iter().map(|(from, part)| Ok((*from, room_for::<T>(part.len())?)));
-    flight(comm, sends, receives.collect::<Result<_>>()?)
+    Ok(flight(comm, sends, receives.collect::<Result<_>>()?)?)
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ impl<T: Element> Link<T> {
             return if along.rank() == root { shared.gather(&pieces) } else { shared.release() };
         }
         let combining = self.combining(op);
-        along.comm().reduce(root, cast_slice_mut(self.tile.sums()), combining)
+        Ok(along.comm().reduce(root, cast_slice_mut(self.tile.sums()), combining)?)
     }
 
     /// Adds up this rank's piece of the tiles of a stage's group, which divides a part of them, into its own tile.
@@ -88,7 +88,7 @@ impl<T: Element> Link<T> {
         let send = &mut self.incoming[..own.len()];
         send.copy_from_slice(&self.tile.buffer[own]);
         let into = cast_slice_mut(&mut self.tile.buffer[whole.clone()]);
-        along.comm().all_gather(cast_slice(send), into, &bytes_of::<T>(pieces))
+        Ok(along.comm().all_gather(cast_slice(send), into, &bytes_of::<T>(pieces))?)
     }
 
     /// Publishes the tile to the members of a stage, if they read each other's tiles in place and can see them.

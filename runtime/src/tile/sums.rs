@@ -13,6 +13,7 @@ use super::terms::{Fold, combine, combine_pieces, combine_received, owned_by_thi
 use super::{Held, Tile, cyclic_neighbour, one_box, room, root};
 use crate::comm::{Combining, Communicator, Piece, SumAlgorithm, received_in_sum};
 use crate::exchange::{Exchange, owned, parts_of, total};
+use crate::instances::Instances;
 use crate::layout::Neighbours;
 use crate::memory::{Buffer, split_mut};
 use crate::shared_tiles::share_tiles;

@@ -1,5 +1,8 @@
 use super::*;
-use crate::{Error, Result, spmd};
+use crate::{Collectives, Error, Result, spmd};
+use polyshard_comm::Advance;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
 
 #[test]
 fn groups_are_the_ranks_along_the_axes_in_row_major_order() {
@@ -74,4 +77,57 @@ fn axes_that_are_not_there_or_given_twice_are_refused() {
         Ok(())
     })
     .unwrap();
+}
+
+#[test]
+fn a_rank_that_waits_for_a_tile_takes_it_back() {
+    use crate::tile::{Link, Source, When};
+    use crate::{DistArray, Grid, Region};
+    use polyshard_layout::{Mesh, Placement, Sharding};
+    let mesh = Mesh::new([("x", 2)]);
+    let rows = Sharding::new(&mesh, &[2], &[Placement::block(0, mesh.axes::<1>()[0])]).expect("a sharding");
+    let run = spmd(2, |world| {
+        world.set_progress(Progress::Thread)?;
+        let pair = Grid::new(world, &mesh)?.group(&[0])?;
+        let a = DistArray::from_fn(world, &rows, |index| index[0] as f64)?;
+        for _ in 0..200 {
+            let mut tile = Link::to_fetch(1)?;
+            tile.broadcast(&pair, &[1], &a, &Region::new(std::iter::once(1..2)), Source::Shards, When::Later)?;
+            let polled = world.poll_meanwhile([tile.poll_handle()]);
+            tile.poll(world)?;
+            tile.arrive(world, &a)?;
+            drop(polled);
+        }
+        Ok::<_, Error>(())
+    });
+    run.expect("each rank has what it waits for");
+}
+
+#[test]
+fn a_panic_of_the_progress_thread_is_one_of_the_rank() {
+    struct Panics(Sender<()>);
+    impl Advance for Panics {
+        fn advance(&mut self) -> crate::comm::Result<bool> {
+            // The receiver waits for one.
+            let _ = self.0.send(());
+            panic!("a poll has had enough")
+        }
+
+        fn is_idle(&self) -> bool {
+            false
+        }
+    }
+    let failed = spmd(3, |world| {
+        world.set_progress(Progress::Thread)?;
+        let (sender, polls) = channel();
+        let what = PollHandle::new(Arc::new(Mutex::new(Panics(sender))));
+        let polled = world.poll_meanwhile((world.rank() == 1).then_some(what));
+        if world.rank() == 1 {
+            polls.recv().expect("it is polled");
+        }
+        drop(polled);
+        world.barrier()
+    });
+    let said = failed.expect_err("a poll panics").to_string();
+    assert_eq!(said, "rank 1 panicked: a poll has had enough");
 }

@@ -118,7 +118,7 @@ fn a_slow_network_gives_the_same_results() {
         row.all_gather(&[world.rank() as u8; 2], &mut both, &[2; 2])?;
         let first = world.rank() as u8 / 2 * 2;
         assert_eq!(both, [first, first, first + 1, first + 1]);
-        world.comm().barrier()
+        Ok::<_, Error>(world.comm().barrier()?)
     })
     .unwrap();
 }
@@ -145,7 +145,8 @@ fn arrays_are_redistributed_by_messages_and_not_through_memory() {
 
 #[test]
 fn a_deadlock_is_found_and_names_what_each_waits_for() {
-    let result = spmd_emulated(&nodes(2, 1), 1.0, |world| world.comm().receive(1 - world.rank(), &mut [0; 16]));
+    let result =
+        spmd_emulated(&nodes(2, 1), 1.0, |world| Ok::<_, Error>(world.comm().receive(1 - world.rank(), &mut [0; 16])?));
     assert_eq!(
         result.unwrap_err().to_string(),
         "the ranks wait for each other: rank 0 waits to receive 16 bytes from rank 1; \
@@ -156,8 +157,8 @@ fn a_deadlock_is_found_and_names_what_each_waits_for() {
 #[test]
 fn a_message_of_another_length_is_an_error_with_both_lengths() {
     let result = spmd_emulated(&nodes(1, 2), 1.0, |world| match world.rank() {
-        0 => world.comm().send(1, &[0; 4096]),
-        _ => world.comm().receive(0, &mut [0; 4032]),
+        0 => Ok::<_, Error>(world.comm().send(1, &[0; 4096])?),
+        _ => Ok(world.comm().receive(0, &mut [0; 4032])?),
     });
     let expected = "rank 1 receives 4096 bytes from rank 0 into a buffer of 4032: the ranks disagree on the message";
     assert_eq!(result.unwrap_err().to_string(), expected);
@@ -264,12 +265,12 @@ fn a_dropped_flight_is_told_by_the_next_call_or_at_the_end() {
     for calls in [true, false] {
         let failed = spmd_emulated(&nodes(2, 2), 1.0, |world| -> Result<()> {
             match world.rank() {
-                0 => return world.comm().barrier(),
+                0 => return Ok(world.comm().barrier()?),
                 1 => {}
                 _ => return poll_for_ever(world),
             }
             drop(world.comm().post(vec![], vec![(0, Piece::new(8, "a message")?)])?);
-            if calls { world.comm().split(0, 0)?.barrier() } else { Ok(()) }
+            if calls { Ok(world.comm().split(0, 0)?.barrier()?) } else { Ok(()) }
         });
         assert_eq!(failed.expect_err("rank 1 fails").to_string(), expected);
     }

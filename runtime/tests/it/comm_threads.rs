@@ -1,15 +1,20 @@
 //! The threads communicator: the laws of all communicators, and the disagreements that only it detects.
 
-use polyshard_runtime::comm::{Broadcast, Combining, Communicator, Piece};
-use polyshard_runtime::{DType, Error, ReduceOp, Result, World, spmd};
+use polyshard_runtime::comm::{Broadcast, Combining, Communicator, Error, Piece, Result};
+use polyshard_runtime::{DType, ReduceOp, World};
 use polyshard_testing::laws::comm;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// Runs a function that returns errors of communicators on threads.
+fn spmd<R: Send>(ranks: usize, f: impl Fn(&World) -> Result<R> + Sync) -> Result<Vec<R>, polyshard_runtime::Error> {
+    polyshard_runtime::spmd(ranks, |world| Ok(f(world)?))
+}
+
 #[test]
 fn the_laws_hold_on_one_to_eight_threads() {
     for ranks in 1..=8 {
-        spmd(ranks, |world| comm::hold(world.comm())).unwrap();
+        polyshard_runtime::spmd(ranks, |world| comm::hold(world.comm())).unwrap();
     }
 }
 
@@ -275,7 +280,7 @@ fn an_abort_ends_all_waits() {
 #[test]
 fn an_error_that_several_ranks_found_is_told_by_the_first_of_them() {
     for panics in [false, true] {
-        let result = spmd(4, |world| -> Result<(), Box<dyn std::error::Error>> {
+        let result = polyshard_runtime::spmd(4, |world| -> Result<(), Box<dyn std::error::Error>> {
             // Rank 1 is last, and knows by then that another failed; rank 0 has an error of its own.
             let message = match world.rank() {
                 0 => format!("told of {}", world.comm().barrier().unwrap_err()),

@@ -55,7 +55,7 @@ pub fn hold(comm: &dyn Communicator) -> Result<()> {
     for (_, law) in LAWS {
         law(&*half)?;
     }
-    comm.barrier()
+    Ok(comm.barrier()?)
 }
 
 /// Byte `i` of the message numbered `nth` from `from` to `to`.
@@ -153,7 +153,7 @@ fn empty_messages(comm: &dyn Communicator) -> Result<()> {
     let part = if rank == 0 { Broadcast::Send(&[]) } else { Broadcast::Receive { root: 0, into: &mut [] } };
     comm.broadcast(part)?;
     comm.all_gather(&[], &mut [], &vec![0; size])?;
-    comm.all_to_all(&[], &vec![0; size], &mut [], &vec![0; size])
+    Ok(comm.all_to_all(&[], &vec![0; size], &mut [], &vec![0; size])?)
 }
 
 fn broadcast_from_each_root(comm: &dyn Communicator) -> Result<()> {
@@ -168,7 +168,7 @@ fn broadcast_from_each_root(comm: &dyn Communicator) -> Result<()> {
 fn broadcast(comm: &dyn Communicator, root: usize, len: usize) -> Result<()> {
     let data = message(len, root, root, len);
     if comm.rank() == root {
-        return comm.broadcast(Broadcast::Send(&data));
+        return Ok(comm.broadcast(Broadcast::Send(&data))?);
     }
     let mut into = vec![0; len];
     comm.broadcast(Broadcast::Receive { root, into: &mut into })?;

@@ -1,7 +1,7 @@
 //! Laws of non-blocking messages, and of rounds that use them.
 
 use super::message;
-use polyshard_runtime::comm::{Broadcast, Combining, Communicator, Flight, Piece, Rounds, SumAlgorithm};
+use polyshard_runtime::comm::{self, Broadcast, Combining, Communicator, Flight, Piece, Rounds, SumAlgorithm};
 use polyshard_runtime::{DType, ReduceOp, Result};
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use std::sync::Arc;
 const LENGTHS: [usize; 4] = [0, 5, 40_000, 300_000];
 
 fn piece(data: &[u8]) -> Result<Arc<Piece>> {
-    Piece::copy_of(data, "a message").map(Arc::new)
+    Ok(Arc::new(Piece::copy_of(data, "a message")?))
 }
 
 fn room(bytes: usize) -> Result<Piece> {
-    Piece::new(bytes, "room for a message")
+    Ok(Piece::new(bytes, "room for a message")?)
 }
 
 fn until_done(comm: &dyn Communicator, flights: &mut [&mut Flight]) -> Result<()> {
@@ -62,9 +62,9 @@ pub(super) fn flights_match_in_the_order_posted(comm: &dyn Communicator) -> Resu
     let (rank, size) = (comm.rank(), comm.size());
     let (to, from) = ((rank + 1) % size, (rank + size - 1) % size);
     let len = |nth: usize| [300_000, 0, 17, 90_000, 3][nth % 5];
-    let post = |nth: usize| {
+    let post = |nth: usize| -> Result<_> {
         let send = (to, piece(&message(nth, rank, to, len(nth)))?);
-        comm.post(vec![send], vec![(from, room(len(nth))?)])
+        Ok(comm.post(vec![send], vec![(from, room(len(nth))?)])?)
     };
     // Blocking calls receive their own messages only, whichever arrive first.
     let mut flights = vec![post(0)?];
@@ -158,7 +158,7 @@ pub(super) fn one_piece_goes_to_many_and_on(comm: &dyn Communicator) -> Result<(
 
 pub(super) fn bad_arguments_of_a_post_are_refused(comm: &dyn Communicator) -> Result<()> {
     let (rank, size) = (comm.rank(), comm.size());
-    let said = |posted: Result<Flight>| posted.expect_err("it should be refused").to_string();
+    let said = |posted: Result<Flight, comm::Error>| posted.expect_err("it should be refused").to_string();
     let no_rank = format!("no rank {size}: the group has ranks 0..{size}");
     assert_eq!(said(comm.post(vec![(size, piece(&[1])?)], Vec::new())), no_rank);
     assert_eq!(said(comm.post(Vec::new(), vec![(size, room(1)?)])), no_rank);
@@ -166,7 +166,7 @@ pub(super) fn bad_arguments_of_a_post_are_refused(comm: &dyn Communicator) -> Re
     let other = comm.post(vec![(rank, piece(&[1])?)], vec![(rank, room(2)?)]);
     assert!(said(other).contains("into a buffer of 2: the ranks disagree on the message"));
     // None of these has begun, and nothing is left in flight.
-    comm.barrier()
+    Ok(comm.barrier()?)
 }
 
 /// Runs rounds to the end, by polls on even ranks and by waiting on odd ones, and returns the data.
@@ -175,7 +175,7 @@ fn run(comm: &dyn Communicator, rounds: Rounds, data: &[u8], combining: Option<C
     while comm.rank().is_multiple_of(2) && !running.poll(comm)? {
         std::thread::yield_now();
     }
-    running.wait(comm)
+    Ok(running.wait(comm)?)
 }
 
 pub(super) fn rounds_are_the_collectives(comm: &dyn Communicator) -> Result<()> {
@@ -246,7 +246,7 @@ pub(super) fn rounds_are_the_collectives(comm: &dyn Communicator) -> Result<()> 
 /// The blocking broadcast, which receives no message of rounds.
 fn broadcast(comm: &dyn Communicator, root: usize, expected: &[u8], mut data: Vec<u8>) -> Result<()> {
     if comm.rank() == root {
-        return comm.broadcast(Broadcast::Send(&data));
+        return Ok(comm.broadcast(Broadcast::Send(&data))?);
     }
     comm.broadcast(Broadcast::Receive { root, into: &mut data })?;
     assert_eq!(data, expected);

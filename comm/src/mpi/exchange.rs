@@ -1,0 +1,144 @@
+//! Several messages at once: MPI's combined and non-blocking calls (MPI 3.1, sections 3.7 and 3.10).
+//!
+//! Requests refer to the caller's slices, so none may be left when a call returns, not even with an error.
+#![expect(unsafe_code, reason = "calls the MPI C library")]
+
+use super::span::{address, address_mut};
+use super::status::{checked, empty};
+use super::{MpiCommunicator, TAG, poll, process};
+use crate::{Communicator, Error, Result};
+use mpi::ffi;
+use std::ffi::c_int;
+
+/// Minimum bytes of a message for which a rank sleeps while it waits.
+const LONG: usize = 1 << 20;
+
+impl MpiCommunicator {
+    /// Sends to one rank and receives from one: a shift, without any allocation if it is short. Neither is this rank.
+    pub(super) fn send_receive(&self, to: usize, data: &[u8], from: usize, into: &mut [u8]) -> Result<()> {
+        if data.len().max(into.len()) >= LONG {
+            return self.send_receive_all(&[(to, data)], &mut [(from, into)]);
+        }
+        let (out, back) = (self.span(data.len())?, self.span(into.len())?);
+        let mut status = empty();
+        // SAFETY: the spans describe the slices, which do not overlap because one is borrowed mutably.
+        let code = unsafe {
+            ffi::MPI_Sendrecv(
+                address(data),
+                out.count,
+                out.datatype,
+                to as c_int,
+                TAG,
+                address_mut(into),
+                back.count,
+                back.datatype,
+                from as c_int,
+                TAG,
+                self.raw(),
+                &mut status,
+            )
+        };
+        self.arrived(code, &status, from, into.len())
+    }
+
+    /// Sends and receives all messages except those of this rank to itself.
+    pub(super) fn send_receive_all(&self, sends: &[(usize, &[u8])], receives: &mut [(usize, &mut [u8])]) -> Result<()> {
+        let mut requests = Vec::with_capacity(sends.len() + receives.len());
+        if let Err(error) = self.start_all(TAG, sends, receives, &mut requests) {
+            if !requests.is_empty() {
+                // MPI holds pointers into the caller's buffers, and the messages may never complete.
+                process::fail(&error.to_string());
+            }
+            return Err(error);
+        }
+        let mut statuses = vec![empty(); requests.len()];
+        let lengths = sends.iter().map(|send| send.1.len()).chain(receives.iter().map(|receive| receive.1.len()));
+        let code = match lengths.max() {
+            Some(LONG..) => poll::wait_all(&mut requests, &mut statuses),
+            // SAFETY: both arrays have the length given, and the buffers of the requests are borrowed until this
+            // function returns.
+            _ => unsafe { ffi::MPI_Waitall(requests.len() as c_int, requests.as_mut_ptr(), statuses.as_mut_ptr()) },
+        };
+        let result = self.all_arrived(code, &statuses, receives);
+        // SAFETY: the constant is set once MPI is initialised.
+        let null = unsafe { ffi::RSMPI_REQUEST_NULL };
+        if let Err(error) = &result
+            && requests.iter().any(|&request| request != null)
+        {
+            process::fail(&error.to_string());
+        }
+        result
+    }
+
+    /// Gathers parts that are together too long for one call: every rank sends its own to every other.
+    pub(super) fn all_gather_by_messages(&self, send: &[u8], into: &mut [u8], counts: &[usize]) -> Result<()> {
+        let sends: Vec<_> = (0..self.size()).map(|rank| (rank, send)).collect();
+        let mut receives = Vec::with_capacity(counts.len());
+        let mut rest = into;
+        for (rank, &count) in counts.iter().enumerate() {
+            let (part, tail) = rest.split_at_mut(count);
+            receives.push((rank, part));
+            rest = tail;
+        }
+        self.exchange(&sends, &mut receives)
+    }
+
+    /// Starts all receives and then all sends. Stops at the first error, with the requests started so far in `requests`.
+    pub(super) fn start_all(
+        &self,
+        tag: c_int,
+        sends: &[(usize, &[u8])],
+        receives: &mut [(usize, &mut [u8])],
+        requests: &mut Vec<ffi::MPI_Request>,
+    ) -> Result<()> {
+        // SAFETY: the constant is set once MPI is initialised.
+        let null = unsafe { ffi::RSMPI_REQUEST_NULL };
+        for (from, into) in receives.iter_mut().filter(|receive| receive.0 != self.rank) {
+            let span = self.span(into.len())?;
+            let (from, mut request) = (*from as c_int, null);
+            // SAFETY: the span describes the slice, which the caller keeps borrowed until the request is done.
+            let code = unsafe {
+                let into = address_mut(into);
+                ffi::MPI_Irecv(into, span.count, span.datatype, from, tag, self.raw(), &mut request)
+            };
+            checked("starting a receive", code)?;
+            requests.push(request);
+        }
+        for &(to, data) in sends.iter().filter(|send| send.0 != self.rank) {
+            let span = self.span(data.len())?;
+            let mut request = null;
+            // SAFETY: as above; MPI reads the slice only.
+            let code = unsafe {
+                let data = address(data);
+                ffi::MPI_Isend(data, span.count, span.datatype, to as c_int, tag, self.raw(), &mut request)
+            };
+            checked("starting a send", code)?;
+            requests.push(request);
+        }
+        Ok(())
+    }
+
+    /// Checks the result of `MPI_Waitall`: the receives are first in `statuses`, in the order listed.
+    fn all_arrived(&self, code: c_int, statuses: &[ffi::MPI_Status], receives: &[(usize, &mut [u8])]) -> Result<()> {
+        let in_status = super::status::class(code) == ffi::MPI_ERR_IN_STATUS as c_int;
+        if !in_status {
+            checked("exchange", code)?;
+        }
+        let mut pending: Option<Error> = None;
+        let others = receives.iter().filter(|receive| receive.0 != self.rank);
+        for (status, (from, into)) in statuses.iter().zip(others) {
+            // The field is set only if the code says so (MPI 3.1, section 3.7.5).
+            let code = if in_status { status.MPI_ERROR } else { code };
+            if super::status::class(code) == ffi::MPI_ERR_PENDING as c_int {
+                pending = pending.or(checked("exchange", code).err());
+            } else {
+                self.arrived(code, status, *from, into.len())?;
+            }
+        }
+        // A message that is merely pending is not the cause, so its error is returned last.
+        match pending {
+            Some(error) => Err(error),
+            None => checked("exchange", code),
+        }
+    }
+}
