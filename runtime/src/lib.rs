@@ -3,6 +3,8 @@
 //! It knows nothing of schedules or isl: a program states which region of which array to move along which axes, and its maker has proved
 //! that all ranks state the same. Programs are executed directly ([`Execute`]), or emitted as Rust that makes the same calls.
 //!
+//! Communicators, leaves and memory are crates of their own, whose items users find here.
+//!
 //! | module | holds |
 //! | --- | --- |
 //! | `spmd`, `emulate`, `world`, `grid`, `groups`, `backend` | ranks: how they start, and how each sees the others |
