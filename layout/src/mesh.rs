@@ -1,6 +1,6 @@
 //! Meshes: named axes over which ranks are laid out.
 
-use crate::{Axis, AxisPart, Name, Neighbours, Reach, Stencil, joined};
+use crate::{Axis, Name, Neighbours, Reach, Stencil, joined};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -91,6 +91,11 @@ impl Mesh {
         }
     }
 
+    /// The mesh with these axes, which have been checked.
+    pub(crate) fn of(axes: Vec<Axis>) -> Self {
+        Self { axes }
+    }
+
     /// Returns the mesh with these axes, each a name and an extent, such as those read from a file or a command line.
     ///
     /// ```
@@ -167,38 +172,6 @@ impl Mesh {
         });
         extents.sort_unstable();
         Self::new(names.into_iter().zip(extents))
-    }
-
-    /// Returns the mesh of the same ranks that has an axis for each digit of an axis: axis `a` becomes axes of the extents
-    /// `digits[a]`, major first. An axis of one digit keeps its name; the names of others, such as `y/2`, say which digit they are.
-    ///
-    /// ```
-    /// use polyshard::prelude::*;
-    /// let mesh = Mesh::new([("x", 2), ("y", 6)]);
-    /// let refined = mesh.refined(&[vec![2], vec![3, 2]]);
-    /// assert_eq!(refined.to_string(), "x: 2, y/2: 3, y%2: 2");
-    /// assert_eq!((mesh.coordinates(9), refined.coordinates(9)), (vec![1, 3], vec![1, 1, 1]));
-    /// let by_low_digit = Sharding::new(&refined, &[4], &[Placement::block(0, refined.axes::<3>()[2])])?;
-    /// assert_eq!(by_low_digit.to_string(), "[0 @ y%2]");
-    /// # Ok::<(), polyshard::Error>(())
-    /// ```
-    ///
-    /// # Panics
-    /// If there is not one list per axis, or a product is not the axis' extent.
-    #[must_use]
-    pub fn refined(&self, digits: &[Vec<usize>]) -> Self {
-        assert_eq!(digits.len(), self.ndim(), "the mesh ({self}) has one list of digits per axis");
-        let axes = self.axes.iter().zip(digits).enumerate().flat_map(|(number, (axis, digits))| {
-            let product: usize = digits.iter().product();
-            assert_eq!(product, axis.extent, "the digits {digits:?} are those of axis {}: {}", axis.name, axis.extent);
-            let mut stride = axis.extent;
-            digits.iter().map(move |&extent| {
-                stride /= extent;
-                let digit = AxisPart { axis: number, stride, extent };
-                Axis { name: digit.display(self).to_string().into(), extent }
-            })
-        });
-        Self { axes: axes.collect() }
     }
 
     /// Returns the axes, outermost first.
