@@ -123,6 +123,8 @@ impl Route {
                 }
                 vec![Leg::collective(closed, Owners::Parts)]
             }
+            // Nothing else moves an array without sums.
+            (_, false) => return Err(RouteError::Legs),
             _ if divided => return Err(RouteError::Divided),
             _ => meeting(source, target, closed),
         };

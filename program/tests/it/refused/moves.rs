@@ -137,6 +137,7 @@ fn moves_by_invalid_routes() {
         by(&[Leg::exchange([Reach::All; 2])]),
         by(&[Leg::Copy]),
         by(&[parts(), exchange()]),
+        by(&[exchange(), Leg::with_one(vec![], &[])]),
         closing(&[exchange()]),
         along(Direction::Out { any_order: true }, &[exchange()]),
     ] {
