@@ -2,7 +2,7 @@
 //! and ranks that run different programs get an error before any of them reads.
 
 use super::nodes::is_one_node;
-use polyshard_runtime::engine::{Assign, Engine, Kernel, Leg, Owners, TileId, Transfer};
+use polyshard_runtime::engine::{Algorithm, Assign, Engine, Kernel, Leg, Owners, TileId, Transfer};
 use polyshard_runtime::layout::{Mesh, Placement, Sharding};
 use polyshard_runtime::leaf::{nest, pointwise};
 use polyshard_runtime::{
@@ -33,7 +33,8 @@ fn gathers(sharding: &Sharding) -> Kernel<'static> {
 pub fn sums<const A: usize>(sharding: &Sharding, axis: usize) -> Kernel<'static> {
     let elements = sharding.shape()[0];
     let summed = Transfer::output("C").region(move |_: [i64; A], _: [i64; 0]| all(elements));
-    let summed = summed.by([Leg::collective([axis], Owners::Parts)]).tile(elements);
+    let by = Algorithm::GatherTerms;
+    let summed = summed.by([Leg::collective([axis], Owners::Parts).by(by)]).tile(elements);
     Kernel::new("sum", "C[i] += 1", sharding.mesh(), Assign::Add, [sharding]).transfers([summed])
 }
 
