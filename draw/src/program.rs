@@ -91,14 +91,14 @@ struct Drawn {
 }
 
 /// A transfer: its name, its pattern, and its bytes.
-struct Moved {
+struct Communication {
     name: String,
     pattern: Pattern,
     note: String,
 }
 
 /// The parts of a program: each statement with its transfers.
-fn parts(program: &Program) -> Vec<(String, Vec<Moved>)> {
+fn parts(program: &Program) -> Vec<(String, Vec<Communication>)> {
     let mut all = Vec::new();
     let mut open: Vec<_> = program.body().parts().map(|part| (part, String::new())).collect();
     open.reverse();
@@ -118,7 +118,7 @@ fn parts(program: &Program) -> Vec<(String, Vec<Moved>)> {
                 let received = program.volume(TransferId::Array(MoveId(id.0))).received;
                 let note = format!("at most {} received per rank", units::bytes(received.into()));
                 let [source, target] = [one.source, one.target].map(|id| program.shown(id));
-                let moved = Moved { name: target.clone(), pattern: one.pattern.clone(), note };
+                let moved = Communication { name: target.clone(), pattern: one.pattern.clone(), note };
                 all.push((format!("move {source} to {target}{rounds}"), vec![moved]));
             }
             Part::Repeat(id, statements) => {
@@ -133,14 +133,14 @@ fn parts(program: &Program) -> Vec<(String, Vec<Moved>)> {
 }
 
 /// The transfers of a kernel.
-fn moved(nest: &Nest) -> Vec<Moved> {
+fn moved(nest: &Nest) -> Vec<Communication> {
     let one = |(transfer, volume): (&Transfer, polyshard_program::Volume)| {
         let bytes = units::bytes(volume.each.into());
         let note = match transfer.kept_by() {
             Some(_) => "reused, nothing is sent".to_owned(),
             None => format!("{}: at most {bytes} per rank and step", nest.place(transfer.level)),
         };
-        Moved { name: nest.tensor_name(transfer.tensor).to_string(), pattern: nest.pattern_of(transfer), note }
+        Communication { name: nest.tensor_name(transfer.tensor).to_string(), pattern: nest.pattern_of(transfer), note }
     };
     nest.transfers.iter().zip(nest.volumes()).map(one).collect()
 }
@@ -206,7 +206,7 @@ impl<'m> Ranks<'m> {
     }
 
     /// The mesh for each leg of a transfer, with the groups of ranks that communicate.
-    fn transfer(&self, moved: &Moved, block: &Block) -> Vec<Drawn> {
+    fn transfer(&self, moved: &Communication, block: &Block) -> Vec<Drawn> {
         let legs = match &moved.pattern {
             Pattern::Sequence { patterns } => &patterns[..],
             one => std::slice::from_ref(one),

@@ -223,10 +223,13 @@ impl<'a> Transfer<'a> {
         })
     }
 
-    /// How members of a group add up the terms of an output.
+    /// How members of a group add up the terms of an output: in rank order, unless it says that any order will do.
     pub(super) fn sums(&self) -> SumAlgorithm {
-        let by = self.algorithm().filter(|_| !self.any_order);
-        by.map_or(SumAlgorithm::Library, Algorithm::of_sums)
+        match self.algorithm().map_or(SumAlgorithm::GatherTerms, Algorithm::of_sums) {
+            _ if self.any_order => SumAlgorithm::Library,
+            SumAlgorithm::Library => SumAlgorithm::GatherTerms,
+            by => by,
+        }
     }
 
     /// The axes along which members of a group exchange messages during computation: for a tile that a group gets by one collective, whose

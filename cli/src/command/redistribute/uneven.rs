@@ -10,7 +10,7 @@ use serde::Serialize;
 
 /// What a program moves, as JSON.
 #[derive(Serialize)]
-pub(super) struct Moved {
+pub(super) struct UnevenMove {
     source: String,
     target: String,
     /// Maximum over ranks.
@@ -18,7 +18,11 @@ pub(super) struct Moved {
 }
 
 /// Finds the program between two shardings, and runs it if `runs`.
-pub(super) fn answer([source, target]: &[Sharding; 2], judge: &Judge, runs: bool) -> Result<(Program, Answer<Moved>)> {
+pub(super) fn answer(
+    [source, target]: &[Sharding; 2],
+    judge: &Judge,
+    runs: bool,
+) -> Result<(Program, Answer<UnevenMove>)> {
     let program = redistribution_with(source, target, judge.dtype, &judge.options(source.mesh())?)?;
     let most = program.report().traffic_bytes;
     let seconds = judge.seconds(&program)?;
@@ -26,5 +30,5 @@ pub(super) fn answer([source, target]: &[Sharding; 2], judge: &Judge, runs: bool
     let elements = 2 * elements.iter().sum::<u128>();
     let run = if runs { Some(trial::run(&program, elements, |_| 0..=most)?) } else { None };
     let [source, target] = [source, target].map(ToString::to_string);
-    Ok((program, Answer { report: Moved { source, target, received_bytes: most }, seconds, run }))
+    Ok((program, Answer { report: UnevenMove { source, target, received_bytes: most }, seconds, run }))
 }
