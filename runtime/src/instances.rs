@@ -2,11 +2,11 @@
 //!
 //! A generic function is compiled by the crate that calls it. The executor and the operations on tiles would then be compiled
 //! again with every program that uses them, for each of its element types. So public functions that are generic over the element type are
-//! thin: they call a function of a table, of which each type has its own, compiled with this library.
+//! thin: they call a function of a table, one entry for each type, compiled with this library.
 //!
 //! ```text
 //! Prepared::<f32>::run                   in the user's crate: a call
-//!   -> the table of f32: run_program      in this library
+//!   -> run_program of f32, by its table    in this library
 //!     -> Prepared::<f32>::walk, and all that it calls
 //! ```
 
@@ -21,56 +21,40 @@ use std::any::Any;
 use std::panic::Location;
 use std::path::Path;
 
-/// Declares a table of these functions with one instance for each type, and [`Instances`], which calls them: each calls the generic function
-/// after the `=`.
+/// Declares [`Instances`]: each function calls the generic one after the `=`, by a table of its own, so that a program links only those
+/// functions that it calls.
 macro_rules! instances {
-    ([$($type:ident)*] $functions:tt) => {
-        instances!(@declare $functions);
-        static TABLES: Tables = Tables { $($type: instances!(@table $type $functions)),* };
-        struct Tables { $($type: Table<$type>),* }
-
-        /// The table of an element type.
-        fn table<T: Element>() -> &'static Table<T> {
-            let tables: [&'static dyn Any; 4] = [$(&TABLES.$type),*];
-            let of_type = tables.into_iter().find_map(|table| table.downcast_ref());
-            of_type.expect("every element type has its functions; this is a bug in polyshard")
-        }
-    };
-    (@declare { $(
+    ($(
         fn $name:ident $(<$($life:lifetime),*>)? ($($argument:ident: $of:ty),* $(,)?) $(-> $result:ty)? = $generic:expr;
-    )* }) => {
-        /// The functions of one element type.
-        struct Table<T: Element> {
-            $( $name: for<$($($life),*)?> fn($($of),*) $(-> $result)?, )*
-        }
-
+    )*) => {
         /// The functions of the element type `T`, which is the type itself; called only by thin generic ones.
         pub(crate) trait Instances<T: Element> {
             $(
                 fn $name $(<$($life),*>)? ($($argument: $of),*) $(-> $result)? {
-                    (table::<T>().$name)($($argument),*)
+                    type Function<T> = for<$($($life),*)?> fn($($of),*) $(-> $result)?;
+                    macro_rules! instance {
+                        ($type:ident) => {{
+                            type T = $type;
+                            fn instance $(<$($life),*>)? ($($argument: $of),*) $(-> $result)? {
+                                $generic($($argument),*)
+                            }
+                            static INSTANCE: Function<T> = instance;
+                            &INSTANCE
+                        }};
+                    }
+                    let instances: [&'static dyn Any; 4] =
+                        [instance!(f32), instance!(f64), instance!(i32), instance!(i64)];
+                    let of_type = instances.into_iter().find_map(|function| function.downcast_ref::<Function<T>>());
+                    of_type.expect("every element type has its functions; this is a bug in polyshard")($($argument),*)
                 }
             )*
         }
 
         impl<T: Element> Instances<T> for T {}
     };
-    (@table $type:ident { $(
-        fn $name:ident $(<$($life:lifetime),*>)? ($($argument:ident: $of:ty),* $(,)?) $(-> $result:ty)? = $generic:expr;
-    )* }) => {{
-        type T = $type;
-        Table {
-            $( $name: {
-                fn $name $(<$($life),*>)? ($($argument: $of),*) $(-> $result)? {
-                    $generic($($argument),*)
-                }
-                $name
-            }, )*
-        }
-    }};
 }
 
-instances!([f32 f64 i32 i64] {
+instances! {
     fn prepare<'a>(program: &'a Program, world: &'a World) -> Result<Prepared<'a, T>> = Prepared::new;
     fn with_transport<'a>(prepared: Prepared<'a, T>, transport: Transport) -> Result<Prepared<'a, T>>
         = Prepared::transported;
@@ -122,4 +106,4 @@ instances!([f32 f64 i32 i64] {
     ) -> Result<Option<DistArray<T>>> = Redistribution::run_checked;
     fn reduction(world: &World, procedure: &Procedure, elements: usize) -> Result<Reduction<T>> = Reduction::planned;
     fn reduce(reduction: &Reduction<T>, data: &mut [T], op: ReduceOp) -> Result<()> = Reduction::run_steps;
-});
+}
