@@ -77,8 +77,7 @@ fn reduce_scatter<C: Communicator + ?Sized>(
     check::reduce_scatter(size, comm.rank(), send, into, counts, dtype)?;
     let (me, len) = (comm.rank(), into.len());
     let mut staged = Buffer::<u8>::new(len * (size - 1), "the terms of a reduction")?;
-    let starts = counts.iter().scan(0, |next, &count| Some(std::mem::replace(next, *next + count)));
-    let parts: Vec<_> = starts.zip(counts).map(|(start, &count)| &send[start..start + count]).collect();
+    let parts: Vec<_> = crate::starts(counts).zip(counts).map(|(start, &count)| &send[start..start + count]).collect();
     let others = || (0..size).filter(|&rank| rank != me);
     let sends: Vec<_> = others().map(|rank| (rank, parts[rank])).filter(|(_, part)| !part.is_empty()).collect();
     let mut receives: Vec<_> = others().zip(staged.chunks_exact_mut(len.max(1))).collect();

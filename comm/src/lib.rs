@@ -405,3 +405,12 @@ pub trait Communicator {
     /// [`Error::Aborted`], on MPI all processes end.
     fn abort(&self, message: &str);
 }
+
+/// Returns where each part starts if parts of these lengths are packed.
+fn starts(counts: &[usize]) -> impl Iterator<Item = usize> + '_ {
+    counts.iter().scan(0, |next, count| {
+        let start = *next;
+        *next += count;
+        Some(start)
+    })
+}

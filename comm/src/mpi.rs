@@ -174,7 +174,7 @@ impl MpiCommunicator {
             checked("all-gather", code)
         } else {
             let int_counts: Vec<c_int> = counts.iter().map(|&count| count as c_int).collect();
-            let starts: Vec<c_int> = starts(counts).map(|start| start as c_int).collect();
+            let starts: Vec<c_int> = crate::starts(counts).map(|start| start as c_int).collect();
             // SAFETY: the counts and starts cover `into` exactly and fit a C int, and `send` has this rank's
             // count.
             let code = unsafe {
@@ -403,13 +403,4 @@ impl Drop for MpiCommunicator {
             unsafe { ffi::MPI_Comm_free(ptr::from_mut(&mut self.handle)) };
         }
     }
-}
-
-/// Returns where each part starts if parts of these lengths are packed.
-fn starts(counts: &[usize]) -> impl Iterator<Item = usize> + '_ {
-    counts.iter().scan(0, |next, count| {
-        let start = *next;
-        *next += count;
-        Some(start)
-    })
 }

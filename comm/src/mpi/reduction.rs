@@ -82,7 +82,7 @@ impl MpiCommunicator {
             };
             return checked("reduce-scatter", code);
         }
-        for (root, (start, &count)) in super::starts(counts).zip(counts).enumerate() {
+        for (root, (start, &count)) in crate::starts(counts).zip(counts).enumerate() {
             let piece = self.piece(dtype);
             for at in (0..count).step_by(piece) {
                 let len = piece.min(count - at);

@@ -9,7 +9,7 @@
 //! ```
 #![expect(unsafe_code, reason = "calls the MPI C library")]
 
-use super::{starts, status::checked};
+use super::status::checked;
 use crate::Result;
 use mpi::ffi;
 use std::ffi::{c_int, c_void};
@@ -93,7 +93,7 @@ impl Parts {
     /// Returns the parts of these lengths in bytes, one after the other, with no count or start above `limit`.
     pub(super) fn new(lengths: &[usize], limit: usize) -> Result<Self> {
         let mut parts = Self::nothing(lengths.len());
-        for (rank, (start, &len)) in starts(lengths).zip(lengths).enumerate().filter(|(_, part)| *part.1 > 0) {
+        for (rank, (start, &len)) in crate::starts(lengths).zip(lengths).enumerate().filter(|(_, part)| *part.1 > 0) {
             if start + len <= limit {
                 (parts.counts[rank], parts.starts[rank]) = (len as c_int, start as c_int);
             } else {
