@@ -394,7 +394,7 @@ struct Part {
 /// The maximum number of rounds around a kernel, so that deep nesting cannot exhaust the stack.
 const DEEPEST: usize = 8;
 
-/// The help where there is no kernel.
+/// The help for a file without a kernel.
 const KERNEL: &str = "write `fn f(A: [f32; m, n]) -> B: [f32; m, n] { B[i, j] = A[i, j] }`, and its schedule after it";
 
 /// The contents of a file, and all its mistakes.

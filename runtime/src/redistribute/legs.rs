@@ -1,4 +1,4 @@
-//! The legs by which an array gets to another sharding, and what their runs reuse.
+//! Execution of the legs that redistribute an array, with the buffers that runs reuse.
 //!
 //! Partial sums are closed on the way. If the target does not place dimensions over the axes of the terms, the terms of an element are on
 //! the ranks of one group, which add them up by one reduction: to all members, or to the one to which the target pins them. If it does,
