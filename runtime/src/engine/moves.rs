@@ -10,13 +10,12 @@ use crate::{DistArray, Element, Redistribution, Result, Transport};
 pub(super) struct Move {
     there: Redistribution,
     pub(super) flights: Flights,
-    is_posted: bool,
 }
 
 impl<T: Element> Engine<'_, T> {
     /// Adds transfers between arrays, numbered from 0 in this order.
     pub(crate) fn add_moves(&mut self, moves: impl IntoIterator<Item = Redistribution>) {
-        let made = moves.into_iter().map(|there| Move { there, flights: Flights::default(), is_posted: false });
+        let made = moves.into_iter().map(|there| Move { there, flights: Flights::default() });
         self.moves.extend(made);
     }
 
@@ -30,11 +29,8 @@ impl<T: Element> Engine<'_, T> {
     }
 
     /// Forgets the transfers that a failed run left in flight; dropping them makes every later call of this rank an error.
-    pub(crate) fn restart_moves(&mut self) {
-        for one in &mut self.moves {
-            one.flights.clear();
-            one.is_posted = false;
-        }
+    pub(crate) fn restart_moves(&self) {
+        self.moves.iter().for_each(|one| one.flights.clear());
     }
 
     /// Begins a transfer between arrays; unless it is to end later, it is complete when this returns.
@@ -48,12 +44,11 @@ impl<T: Element> Engine<'_, T> {
         target: &mut DistArray<T>,
         when: When,
     ) -> Result<()> {
-        let Move { there, flights, is_posted } = &mut self.moves[number];
+        let Move { there, flights } = &self.moves[number];
         match when {
             When::Now => there.run_blocks(source.block(), target),
             When::Later if there.can_be_in_flight() => {
                 flights.begin(Posted::Messages(there.post(source.block())?));
-                *is_posted = true;
                 Ok(())
             }
             // Where ranks share memory, and where sums are closed, all of it is done when it ends.
@@ -66,8 +61,8 @@ impl<T: Element> Engine<'_, T> {
     /// # Errors
     /// As [`Redistribution::run_into`].
     pub(crate) fn end_move(&mut self, number: usize, source: &DistArray<T>, target: &mut DistArray<T>) -> Result<()> {
-        let Move { there, flights, is_posted } = &mut self.moves[number];
-        if !std::mem::take(is_posted) {
+        let Move { there, flights } = &self.moves[number];
+        if !there.can_be_in_flight() {
             return there.run_blocks(source.block(), target);
         }
         let received = flights.finish(self.world.comm())?.received;
