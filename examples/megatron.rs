@@ -70,7 +70,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
             format!("{}\n{}{}\n", program.kernel().statement(), choice.chain(), choice.cost())
         });
         let closings = [("dW2", &close_w2), ("dW1", &close_w1)].map(|(name, program)| {
-            let patterns: Vec<_> = program.moves().map(|moved| moved.pattern.to_string()).collect();
+            let patterns: Vec<_> = program.moves().map(|moved| moved.pattern().to_string()).collect();
             format!("{} {name}: {}\n", patterns.join(", "), counted(program.report().traffic_bytes, "byte"))
         });
         polyshard::exit(0, choices.chain(closings).collect::<String>());

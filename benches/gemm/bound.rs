@@ -48,13 +48,13 @@ impl<T: Element> Bound<T> {
 
     /// Adds the products of the tiles to `output`.
     pub(crate) fn run(&mut self, program: &Program, output: &mut DistArray<T>) {
-        let steps: Vec<&[i64]> = program.nest().leaf.target.strides.iter().map(|steps| &steps[..]).collect();
+        let steps: Vec<&[i64]> = program.nest().row.leaf.target.strides.iter().map(|steps| &steps[..]).collect();
         for leaf in &self.leaves {
             let [a, b] = [0, 1].map(|operand| leaf.operands[operand].strided());
             let target = match &mut self.sums {
                 None => output.view_mut().strided(&leaf.target, &steps),
                 Some(sums) => {
-                    let (shape, strides) = dense(&program.nest().leaf.target, &leaf.counts);
+                    let (shape, strides) = dense(&program.nest().row.leaf.target, &leaf.counts);
                     let (origin, len) = (vec![0; shape.len()], shape.iter().product::<i64>() as usize);
                     ViewMut::new(&mut sums[..len], origin.clone(), strides).strided(&origin, &steps)
                 }

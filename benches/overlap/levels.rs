@@ -86,7 +86,7 @@ pub(crate) fn on_nodes(nodes: usize, size: usize, runs: usize) -> polyshard::Res
 
 /// The stages of the first collective that has stages.
 fn stages_of(program: &Program) -> Option<&Stages> {
-    program.nest().transfers.iter().flat_map(|transfer| &transfer.route.legs).find_map(Leg::stages)
+    program.body().transfers.iter().flat_map(|transfer| &transfer.route.legs).find_map(Leg::stages)
 }
 
 /// Products with one kind of communication each, over all ranks of the mesh: the second operand or the output is the

@@ -224,12 +224,12 @@ fn show(path: &Path, print: Print) -> Result<String> {
         let what = format!("`{path}` has kernels, where a program or a trace is expected");
         return Err(CliError::refused(what, format!("`polyshard lower {path}` shows the program of these kernels")));
     }
-    // Of the two, only a program has statements.
+    // Of the two, only a program has arrays.
     #[derive(Deserialize)]
     struct Contents {
-        body: Option<IgnoredAny>,
+        arrays: Option<IgnoredAny>,
     }
-    let is_program = serde_json::from_str::<Contents>(&text).is_ok_and(|contents| contents.body.is_some());
+    let is_program = serde_json::from_str::<Contents>(&text).is_ok_and(|contents| contents.arrays.is_some());
     let program: Program = match is_program {
         true => read(path, &text, "program", "Program")?,
         false => {

@@ -13,7 +13,7 @@
 //! With several kernels, `program` is a `Sequence` with a stage for each, and nested rounds.
 
 use polyshard_layout::{Name, counted};
-use polyshard_program::{ArrayId, ArrayKind, Body, Nest, Part, Program, Repeat, Statement};
+use polyshard_program::{ArrayId, ArrayKind, NestView, Program, Rounds, Statement};
 use std::ffi::OsStr;
 use std::path::Path;
 
@@ -84,11 +84,11 @@ fn main(program: &Program, package: &str) -> String {
     let output = outputs.last().map_or_else(String::new, Name::to_string);
     let dtype = program.dtype();
     let files: Vec<_> = inputs.iter().map(|name| format!("{name}.npy")).chain([format!("{output}.npy")]).collect();
-    let modules: Vec<_> = program.nests().map(module).collect();
+    let modules: Vec<_> = program.nests().map(|nest| module(&nest)).collect();
     let statements: Vec<_> = program.nests().map(|nest| nest.kernel.statement()).collect();
     let names: Vec<Name> = program.nests().map(|nest| nest.kernel.name()).collect();
     let made = match names[..] {
-        [name] if program.body().repeats.is_empty() => format!("{name}::schedule().lower()"),
+        [name] if program.body().rounds.is_empty() => format!("{name}::schedule().lower()"),
         _ => {
             let stages = stages(program, &program.body().statements);
             // A carried array is an output only if requested.
@@ -155,7 +155,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {{
 }
 
 /// The kernel and its chain, in the syntax of `kernel!`.
-fn module(nest: &Nest) -> String {
+fn module(nest: &NestView<'_>) -> String {
     let steps: String = nest.steps.iter().map(|step| format!("    .{step}\n")).collect();
     format!("kernel! {{\n    pub {}\n{steps}}}\n", nest.kernel.definition())
 }
@@ -163,10 +163,9 @@ fn module(nest: &Nest) -> String {
 /// The stages and rounds of a sequence.
 fn stages(program: &Program, statements: &[Statement]) -> String {
     let body = program.body();
-    let parts = Body::parts_of(statements).map(|part| match part {
-        Part::Nest(id, _) => stage(program, &body.nests[id.0]),
-        Part::Repeat(id, round) => {
-            let Repeat { times, until, carried } = &body.repeats[id.0];
+    let spans = body.spans(statements).map(|span| match span.statements {
+        [Statement::Rounds(id, round)] => {
+            let Rounds { times, until, carried } = &body.rounds[id.0];
             let name = |id| quoted(program, id);
             let carried = carried.iter().map(|carried| [carried.next, carried.value].map(name).join(", "));
             let carried: String = carried.map(|names| format!("        .carry({names})\n")).collect();
@@ -175,9 +174,9 @@ fn stages(program: &Program, statements: &[Statement]) -> String {
             format!("        .repeat({times}, {})\n", round.trim_end().replace('\n', "\n        "))
         }
         // Moves follow from the shardings of arrays.
-        Part::Begin(_) | Part::Await(_) | Part::Free(_) => String::new(),
+        _ => body.kernels_of(span).into_iter().map(|kernel| stage(program, &body.nest(kernel))).collect(),
     });
-    parts.collect()
+    spans.collect()
 }
 
 fn quoted(program: &Program, id: ArrayId) -> String {
@@ -185,7 +184,7 @@ fn quoted(program: &Program, id: ArrayId) -> String {
 }
 
 /// A kernel of a sequence, with the values that it reads and writes.
-fn stage(program: &Program, nest: &Nest) -> String {
+fn stage(program: &Program, nest: &NestView<'_>) -> String {
     let values: Vec<_> = nest.arrays.iter().map(|&id| quoted(program, id)).collect();
     let (output, inputs) = values.split_last().map_or(("", &[][..]), |(output, inputs)| (output.as_str(), inputs));
     format!("        .stage(&{}::schedule().lower()?, [{}], {output})\n", nest.kernel.name(), inputs.join(", "))

@@ -35,7 +35,7 @@ mod table;
 mod value;
 
 use names::Names;
-use polyshard_program::{Nest, Program};
+use polyshard_program::{NestView, Program};
 use proc_macro2::TokenStream;
 use quote::quote;
 
@@ -80,7 +80,8 @@ impl Default for SourceOptions {
 /// ```
 ///
 /// # Panics
-/// If `options.runtime` is not a path, or the program moves elements of a type that Rust does not have.
+/// If `options.runtime` is not a path, the program moves elements of a type that Rust does not have, or statements of several kernels
+/// stand in one loop.
 #[track_caller]
 #[must_use]
 pub fn rust_source(program: &Program, options: &SourceOptions) -> String {
@@ -89,7 +90,7 @@ pub fn rust_source(program: &Program, options: &SourceOptions) -> String {
     let (from, text, tokens) = match program.body().only_nest() {
         Some(nest) => {
             let from = format!(" from {}", nest.kernel.statement());
-            (from, steps(nest), kernel_module(program, &runtime))
+            (from, steps(&nest), kernel_module(program, &runtime))
         }
         None => (String::new(), program.to_string(), sequence::module(program, &runtime)),
     };
@@ -109,16 +110,16 @@ pub fn rust_source(program: &Program, options: &SourceOptions) -> String {
 #[must_use]
 pub fn scalar_parameters(program: &Program) -> Vec<String> {
     let nest = program.nest();
-    let names = Names::new(nest);
-    let chosen = names.wanted.chosen(&items::items(nest, &program.body().statements, &names));
+    let names = Names::new(&nest);
+    let chosen = names.wanted.chosen(&items::items(&nest, &program.body().statements, &names));
     names.scalars.iter().map(|scalar| chosen.name(scalar).to_string()).collect()
 }
 
 /// The module of a program of one kernel.
 fn kernel_module(program: &Program, runtime: &syn::Path) -> TokenStream {
     let nest = program.nest();
-    let names = Names::new(nest);
-    let items = items::items(nest, &program.body().statements, &names);
+    let names = Names::new(&nest);
+    let items = items::items(&nest, &program.body().statements, &names);
     // Choose imports before names: a user's name may equal that of an item, which would then be imported needlessly.
     let uses = imports(runtime, &items);
     let items = names.wanted.chosen(&items).write(items);
@@ -193,7 +194,7 @@ fn mentions(tokens: &TokenStream, name: &str) -> bool {
 ///  1  distribute([m, n], [mo, no], [mi, ni], mesh(x: 2, y: 2))
 ///  2  divide(k, ko, ki, 2)
 /// ```
-fn steps(nest: &Nest) -> String {
+fn steps(nest: &NestView<'_>) -> String {
     let steps: String = (1..).zip(&nest.steps).map(|(number, step)| format!("{number:>2}  {step}\n")).collect();
     format!("mesh({})\n{steps}", nest.mesh)
 }

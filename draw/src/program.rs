@@ -15,7 +15,7 @@ use crate::devices::{Block, HEAD, MARGIN, Panel, STYLE, Talk};
 use crate::shapes::{self, colour, drawn_dims, label, panel, rectangle, rounded};
 use polyshard_layout::{Mesh, Name, Sharding, joined};
 use polyshard_machine::units;
-use polyshard_program::{ArrayId, MoveId, Nest, Part, Pattern, Program, Transfer, TransferId};
+use polyshard_program::{ArrayId, NestView, Pattern, Program, Statement, TransferView};
 use std::collections::BTreeMap;
 use svg::node::element::{Description, Group, Rectangle, Style, Title};
 
@@ -99,44 +99,43 @@ struct Communication {
 
 /// The parts of a program: each statement with its transfers.
 fn parts(program: &Program) -> Vec<(String, Vec<Communication>)> {
-    let mut all = Vec::new();
-    let mut open: Vec<_> = program.body().parts().map(|part| (part, String::new())).collect();
+    let (mut all, body) = (Vec::new(), program.body());
+    let mut open: Vec<_> = body.spans(&body.statements).map(|span| (span, String::new())).collect();
     open.reverse();
-    while let Some((part, rounds)) = open.pop() {
-        match part {
-            Part::Nest(id, _) => {
-                let nest = &program.body().nests[id.0];
-                let (local, moved): (Vec<_>, Vec<_>) =
-                    moved(nest).into_iter().partition(|one| one.pattern == Pattern::Local);
-                let mut local: Vec<_> = local.into_iter().map(|one| one.name).collect();
-                local.dedup();
-                let local = if local.is_empty() { String::new() } else { format!("; local: {}", local.join(", ")) };
-                all.push((format!("{}: {}{rounds}{local}", nest.kernel.name(), nest.kernel.statement()), moved));
-            }
-            Part::Begin(id) => {
-                let one = &program.body().moves[id.0];
-                let received = program.volume(TransferId::Array(MoveId(id.0))).received;
-                let note = format!("at most {} received per rank", units::bytes(received.into()));
+    while let Some((span, rounds)) = open.pop() {
+        for kernel in body.kernels_of(span) {
+            let nest = body.nest(kernel);
+            let (local, moved): (Vec<_>, Vec<_>) =
+                moved(&nest).into_iter().partition(|one| one.pattern == Pattern::Local);
+            let mut local: Vec<_> = local.into_iter().map(|one| one.name).collect();
+            local.dedup();
+            let local = if local.is_empty() { String::new() } else { format!("; local: {}", local.join(", ")) };
+            all.push((format!("{}: {}{rounds}{local}", nest.kernel.name(), nest.kernel.statement()), moved));
+        }
+        match span.statements {
+            [Statement::Begin(id, _)] => {
+                let Some(one) = body.moved(*id) else { continue };
+                let note = format!("at most {} received per rank", units::bytes(one.volume().received.into()));
                 let [source, target] = [one.source, one.target].map(|id| program.shown(id));
-                let moved = Communication { name: target.clone(), pattern: one.pattern.clone(), note };
+                let moved = Communication { name: target.clone(), pattern: one.pattern(), note };
                 all.push((format!("move {source} to {target}{rounds}"), vec![moved]));
             }
-            Part::Repeat(id, statements) => {
-                let inside = format!("{rounds}, {}", program.shown_rounds(&program.body().repeats[id.0]));
-                let parts: Vec<_> = polyshard_program::Body::parts_of(statements).collect();
-                open.extend(parts.into_iter().rev().map(|part| (part, inside.clone())));
+            [Statement::Rounds(id, statements)] => {
+                let inside = format!("{rounds}, {}", program.shown_rounds(&body.rounds[id.0]));
+                let spans: Vec<_> = body.spans(statements).collect();
+                open.extend(spans.into_iter().rev().map(|span| (span, inside.clone())));
             }
-            Part::Await(_) | Part::Free(_) => {}
+            _ => {}
         }
     }
     all
 }
 
 /// The transfers of a kernel.
-fn moved(nest: &Nest) -> Vec<Communication> {
-    let one = |(transfer, volume): (&Transfer, polyshard_program::Volume)| {
+fn moved(nest: &NestView<'_>) -> Vec<Communication> {
+    let one = |(transfer, volume): (&TransferView<'_>, polyshard_program::Volume)| {
         let bytes = units::bytes(volume.each.into());
-        let note = match transfer.kept_by() {
+        let note = match transfer.reused {
             Some(_) => "reused, nothing is sent".to_owned(),
             None => format!("{}: at most {bytes} per rank and step", nest.place(transfer.level)),
         };

@@ -241,7 +241,7 @@ fn takes_little(program: &Program) -> bool {
     let bytes = report.shard_bytes.saturating_add(report.tile_bytes).saturating_add(report.traffic_bytes);
     let iterations = program.nests().zip(program.runs()).map(|(nest, runs)| nest.iterations().saturating_mul(runs));
     // Rounds take time even without a nest.
-    let rounds = program.body().repeats.iter().fold(1u64, |rounds, repeat| rounds.saturating_mul(repeat.times.max(1)));
+    let rounds = program.body().rounds.iter().fold(1u64, |all, rounds| all.saturating_mul(rounds.times.max(1)));
     program.mesh().size() <= RANKS && bytes <= MOST && rounds <= MOST && iterations.max().unwrap_or(0) <= MOST
 }
 

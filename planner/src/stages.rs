@@ -11,9 +11,7 @@ use crate::placement::PlacedMesh;
 use crate::reduce::{ReduceError, Strategy};
 use polyshard_layout::{AxisPart, Stages};
 use polyshard_machine::units::seconds as shown;
-use polyshard_program::{
-    Algorithm, Direction, Leg, LegId, Nest, NestId, Owners, Program, StagedLeg, TileId, Transfer, TransferId,
-};
+use polyshard_program::{Algorithm, Direction, NestView, Owners, Program, StagedLeg, TransferView};
 
 /// Makes a program as fast as possible on a machine of several levels.
 ///
@@ -67,28 +65,25 @@ impl OnMachine for Program {
         }
         let prices = Prices::on(placed);
         let mut chosen = Vec::new();
-        for (number, nest) in self.nests().enumerate() {
-            let brought = nest.transfers.iter().enumerate().filter(|(_, transfer)| transfer.kept_by().is_none());
-            for (tile, transfer) in brought {
-                let (number, tile) = (NestId(number), TileId(tile));
-                for (leg, route) in (0..).map(LegId).zip(&transfer.route.legs) {
-                    let Leg::Collective { axes, owners, .. } = route else { continue };
+        for nest in self.nests() {
+            for transfer in nest.transfers.iter().filter(|transfer| transfer.reused.is_none()) {
+                for (leg, axes, owners, by) in transfer.route.collectives() {
                     let levels = levels_of(placed, axes);
-                    let is_given = route.procedure().is_some();
+                    let is_given = matches!(by, Algorithm::Procedure(_));
                     if is_given || levels.len() < 2 || (*owners == Owners::All && transfer.direction == Direction::In) {
                         continue;
                     }
-                    let by = |by, why| StagedLeg { nest: number, tile, leg, by, why };
+                    let by = |by, why| StagedLeg { transfer: transfer.id, leg, by, why };
                     if transfer.ahead > 0 {
                         chosen.push(by(Algorithm::Library, "as one call, since it is pipelined".into()));
                         continue;
                     }
                     let stages = divisions(placed, axes, &levels).into_iter().map(Algorithm::Stages);
-                    let procedure = procedure(placed, nest, transfer, axes, owners).map(Algorithm::Procedure);
+                    let procedure = procedure(placed, &nest, transfer, axes, owners).map(Algorithm::Procedure);
                     let priced = |how: Algorithm| -> Result<Priced, CostError> {
                         let program = made(self, &[by(how.clone(), String::new())]);
                         let cost = prices.of(&program)?;
-                        let part = CostedPart::Transfer(TransferId::Tile { nest: number, tile });
+                        let part = CostedPart::Transfer(transfer.id);
                         let of_part = cost.parts.iter().filter(|costed| costed.part == part);
                         Ok(Priced { program: cost.seconds(), part: of_part.map(|part| part.seconds).sum(), by: how })
                     };
@@ -128,8 +123,8 @@ struct Priced {
 /// them.
 fn procedure(
     placed: &PlacedMesh,
-    nest: &Nest,
-    transfer: &Transfer,
+    nest: &NestView<'_>,
+    transfer: &TransferView<'_>,
     axes: &[usize],
     owners: &Owners,
 ) -> Option<polyshard_program::reduction::Procedure> {

@@ -11,17 +11,18 @@ use crate::conditions::{Conditions, Form};
 use crate::context::Context;
 use crate::error::{ErrorKind, LowerError};
 use crate::isl::IslResult;
+use crate::planned::Planned;
 use crate::proofs::proof;
 use crate::state::Pipeline;
 use polyshard_layout::Name;
-use polyshard_program::{Depth, Direction, Proof, Property, Transfer};
+use polyshard_program::{Depth, Direction, Proof, Property};
 
 /// The claim about transfers with separate begin and await, which the grammar of statements proves.
 pub(crate) const SAME_ORDER: &str = "all ranks begin and await the same transfers in the same order, also where a rank has nothing to send or to \
                                      receive: no statement depends on the rank";
 
 /// Makes the transfers at each pipelined loop begin ahead, and returns the proofs.
-pub(crate) fn begin(context: &Context<'_>, transfers: &mut [Transfer]) -> Result<Vec<Proof>, LowerError> {
+pub(crate) fn begin(context: &Context<'_>, transfers: &mut [Planned]) -> Result<Vec<Proof>, LowerError> {
     let mut proofs = Vec::new();
     for pipeline @ &Pipeline { t, depth, step } in &context.state.pipelines {
         let level = at_loop(context, pipeline)?;
@@ -74,7 +75,7 @@ pub(crate) fn begin(context: &Context<'_>, transfers: &mut [Transfer]) -> Result
     Ok(proofs)
 }
 
-fn tensor(context: &Context<'_>, transfer: &Transfer) -> Name {
+fn tensor(context: &Context<'_>, transfer: &Planned) -> Name {
     let mut tensors = context.kernel().tensors();
     tensors.nth(transfer.tensor.0).expect("a transfer is of a tensor; this is a bug in polyshard").name
 }
@@ -99,7 +100,7 @@ fn at_loop(context: &Context<'_>, &Pipeline { t, step, .. }: &Pipeline) -> Resul
 }
 
 /// Why a transfer cannot be in flight for `depth` iterations, and what to do.
-fn refused(transfer: &Transfer, depth: usize) -> Option<(&'static str, &'static str)> {
+fn refused(transfer: &Planned, depth: usize) -> Option<(&'static str, &'static str)> {
     if transfer.route.held.is_some() {
         let why = "one leg forwards the tiles of the leg before";
         return Some((why, "shard it so that one leg fetches it, or leave `pipeline` out"));

@@ -12,7 +12,7 @@ use crate::proofs::Trail;
 use crate::relation::owners;
 use crate::source::invert;
 use polyshard_layout::DimLayout;
-use polyshard_program::{AxisId, Expr, Leg, LoopId, Owners, Property, Region, Route, Shift, Symbol};
+use polyshard_program::{AxisId, CounterId, Expr, Leg, Owners, Property, Region, Route, Shift, Symbol};
 
 impl Context<'_> {
     /// The route of a region; `trail` gets a line for each test made, and the claims that the tests proved.
@@ -137,7 +137,7 @@ impl Context<'_> {
 
     /// A shift, if the region that a rank needs in the next iteration is the one that a neighbour holds in this one.
     fn shift(&self, need: &Need<'_>, axes: &[usize], trail: &mut Trail) -> IslResult<Option<Route>> {
-        let Some(counter) = need.depth.0.checked_sub(1).map(LoopId) else { return Ok(None) };
+        let Some(counter) = need.depth.0.checked_sub(1).map(CounterId) else { return Ok(None) };
         let extent = self.ranges.counters[counter.0];
         let symbol = Symbol::Counter(counter);
         if extent < 2 || !need.region.mentions(symbol) {
@@ -189,7 +189,7 @@ impl Context<'_> {
     }
 
     /// The distance of the neighbour that holds the next region, from a few samples; isl decides whether it holds everywhere.
-    fn distance(&self, region: &Region, axis: usize, LoopId(counter): LoopId) -> Option<i64> {
+    fn distance(&self, region: &Region, axis: usize, CounterId(counter): CounterId) -> Option<i64> {
         let extent = self.ranges.coordinates[axis];
         let boxes = |coordinates: &[i64], counters: &[i64]| -> Vec<(i64, i64)> {
             region.ranges.iter().map(|(a, b)| (a.eval(coordinates, counters), b.eval(coordinates, counters))).collect()
@@ -240,7 +240,7 @@ impl Context<'_> {
 
     /// Iterations to the rank at these coordinates, and the counters.
     pub(crate) fn timed(&self, depth: Depth, coordinates: &[Expr]) -> IslResult<Relation> {
-        let counters = (0..depth.0).map(|n| Expr::symbol(Symbol::Counter(LoopId(n))));
+        let counters = (0..depth.0).map(|n| Expr::symbol(Symbol::Counter(CounterId(n))));
         let values: Vec<_> = coordinates.iter().cloned().chain(counters).collect();
         self.relation(&self.relations.points(depth, &values, &[]))
     }

@@ -3,15 +3,16 @@
 use crate::context::Context;
 use crate::leaf::{has_products, max_counts};
 use crate::nest::{Definition, Depth, Node, NodeId};
+use crate::planned::Planned;
 use crate::range::{alignment, gcd, position};
 use polyshard_dsl::Step;
 use polyshard_layout::{Division, LevelLayout, Name, Placement};
 use polyshard_program::{
-    Access, Affine, Assign, Direction, Hint, IndexVar, Kernel, Leaf, LeafOp, Leg, Nest, Symbol, Tensor, Transfer, Value,
+    Access, Affine, Assign, Direction, Hint, IndexVar, Kernel, Leaf, LeafOp, NestView, Symbol, Tensor, Transfer, Value,
 };
 
 /// The hints on a program, in the order of its parts.
-pub(crate) fn find(context: &Context<'_>, transfers: &[Transfer], leaf: &Leaf, depth: Depth) -> Vec<Hint> {
+pub(crate) fn find(context: &Context<'_>, transfers: &[Planned], leaf: &Leaf, depth: Depth) -> Vec<Hint> {
     let kernel = context.kernel();
     if kernel.vars().iter().any(|var| var.extent == 0) {
         return Vec::new();
@@ -23,7 +24,7 @@ pub(crate) fn find(context: &Context<'_>, transfers: &[Transfer], leaf: &Leaf, d
     let (outputs, inputs): (Vec<_>, Vec<_>) =
         transfers.iter().partition(|transfer| transfer.direction != Direction::In);
     hints.extend(outputs.iter().find_map(|output| moved_output(context, output)));
-    let moved = |transfer: &&&Transfer| !transfer.route.is_local();
+    let moved = |transfer: &&&Planned| !transfer.route.is_local();
     for transfer in inputs.iter().chain(&outputs).filter(moved).filter(|transfer| transfer.ahead > 0) {
         let tensor = kernel.tensors().nth(transfer.tensor.0).expect("a transfer is of a tensor of its kernel").name;
         hints.extend(idle_pipeline(context, tensor, transfer, leaf, depth));
@@ -200,8 +201,8 @@ fn other_factors(value: &mut Value) -> Vec<&mut Value> {
 
 /// A dimension of the output that is sharded in blocks along one axis, over which the loop that writes it is not distributed
 /// as a whole.
-fn moved_output(context: &Context<'_>, output: &Transfer) -> Option<Hint> {
-    if !matches!(output.route.legs[..], [Leg::Permute { .. } | Leg::Halo { .. } | Leg::Exchange { .. }]) {
+fn moved_output(context: &Context<'_>, output: &Planned) -> Option<Hint> {
+    if output.route.is_local() || output.route.shift().is_some() || output.route.algorithm().is_some() {
         return None;
     }
     let (kernel, nest) = (context.kernel(), context.nest());
@@ -238,7 +239,7 @@ fn replicated_output(context: &Context<'_>) -> Option<Hint> {
     Some(Hint::ReplicatedOutput { tensor: tensor.name, bytes })
 }
 
-fn one_element(context: &Context<'_>, tensor: Name, transfer: &Transfer) -> Option<Hint> {
+fn one_element(context: &Context<'_>, tensor: Name, transfer: &Planned) -> Option<Hint> {
     let around = &context.nest().inside(Depth(0))[..transfer.level.0];
     let repeats = around.iter().map(|&id| context.state.nest.node(id)).rfind(|node| node.extent > 1)?;
     (transfer.tile.capacity == 1).then_some(Hint::OneElementMessages { tensor, at: repeats.name })
@@ -248,7 +249,7 @@ fn one_element(context: &Context<'_>, tensor: Name, transfer: &Transfer) -> Opti
 const FEWEST_POINTS: usize = 1 << 12;
 
 /// Pipelined panels that ranks have to wait for nevertheless.
-fn idle_pipeline(context: &Context<'_>, tensor: Name, transfer: &Transfer, leaf: &Leaf, depth: Depth) -> Option<Hint> {
+fn idle_pipeline(context: &Context<'_>, tensor: Name, transfer: &Planned, leaf: &Leaf, depth: Depth) -> Option<Hint> {
     let (around, inside) = context.nest().inside(Depth(0)).split_at(transfer.level.0);
     let at = context.state.nest.node(*around.last()?);
     if at.extent <= 1 {
@@ -267,7 +268,7 @@ fn idle_pipeline(context: &Context<'_>, tensor: Name, transfer: &Transfer, leaf:
 }
 
 /// A halo that arrives while nothing is computed, since every iteration reads some of it, or one that is not fetched at all.
-pub(crate) fn idle_interior(context: &Context<'_>, nest: &Nest) -> Option<Hint> {
+pub(crate) fn idle_interior(context: &Context<'_>, nest: &NestView<'_>) -> Option<Hint> {
     let Some(halo) = nest.transfers.iter().find(|transfer| transfer.interior_first) else {
         let asked = context.state.interiors.first().filter(|_| nest.mesh.size() > 1 && !nest.kernel.is_empty());
         return asked.map(|&(tensor, _)| Hint::NoHalo { tensor });
@@ -277,10 +278,8 @@ pub(crate) fn idle_interior(context: &Context<'_>, nest: &Nest) -> Option<Hint> 
 }
 
 /// A region that fits in a block, moves along it and may start anywhere in it.
-fn crossed_blocks(context: &Context<'_>, transfer: &Transfer, tensor: &Tensor) -> Option<Hint> {
-    if !matches!(transfer.route.at_owners(), [Leg::Exchange { .. }]) {
-        return None;
-    }
+fn crossed_blocks(context: &Context<'_>, transfer: &Planned, tensor: &Tensor) -> Option<Hint> {
+    transfer.route.exchange()?;
     let sharding = context.state.sharding(tensor.name);
     let dims = sharding.dims().iter().zip(&transfer.region.ranges).enumerate();
     dims.into_iter().find_map(|(dim, (layout, (low, high)))| {
@@ -305,8 +304,8 @@ fn crossed_blocks(context: &Context<'_>, transfer: &Transfer, tensor: &Tensor) -
 }
 
 /// A tile of more than twice as many elements as the accesses can read.
-fn loose_tile(context: &Context<'_>, tensor: &Tensor, transfer: &Transfer) -> Option<Hint> {
-    let Transfer { operands, level, region, .. } = transfer;
+fn loose_tile(context: &Context<'_>, tensor: &Tensor, transfer: &Planned) -> Option<Hint> {
+    let (operands, Transfer { level, region, .. }) = (&transfer.operands, &transfer.transfer);
     let most = region.max_extents(&context.ranges);
     let tile = most.iter().try_fold(1i64, |product, &extent| product.checked_mul(extent))?;
     let fixed = context.fixed(*level);

@@ -9,11 +9,10 @@ use crate::error::LowerError;
 use crate::isl::IslResult;
 use crate::need::Need;
 use crate::nest::Depth;
+use crate::planned::Planned;
 use crate::proofs::Trail;
 use polyshard_layout::Sharding;
-use polyshard_program::{
-    Access, Brought, Direction, OperandId, Proof, Region, StepId, Tensor, TensorId, Tile, Transfer,
-};
+use polyshard_program::{Access, Direction, OperandId, Proof, Region, StepId, Tensor, TensorId};
 
 /// A region that some operands of the leaf read.
 struct Part<'a> {
@@ -33,7 +32,7 @@ struct Input<'a> {
 }
 
 /// The transfers of all inputs, and the proofs about them.
-pub(crate) fn transfers(context: &Context<'_>) -> Result<(Vec<Transfer>, Vec<Proof>), LowerError> {
+pub(crate) fn transfers(context: &Context<'_>) -> Result<(Vec<Planned>, Vec<Proof>), LowerError> {
     let (mut transfers, mut proofs) = (Vec::new(), Vec::new());
     for (id, tensor) in (0..).map(TensorId).zip(context.kernel().inputs()) {
         let (requested, step) = context.requested(tensor.name);
@@ -120,7 +119,7 @@ fn inside(context: &Context<'_>, part: &Part<'_>, other: &Part<'_>, sharding: &S
     Ok(inner?.is_subset(&outer?)? && !context.is_local(&need)?)
 }
 
-fn transfer(context: &Context<'_>, input: &Input<'_>, part: Part<'_>) -> Result<(Transfer, Vec<Proof>), LowerError> {
+fn transfer(context: &Context<'_>, input: &Input<'_>, part: Part<'_>) -> Result<(Planned, Vec<Proof>), LowerError> {
     let Part { operands, accesses, depth, region } = part;
     let (name, step) = (input.tensor.name, input.step);
     let mut proofs = context.covers(&region, depth, &accesses, input.tensor)?;
@@ -143,21 +142,9 @@ fn transfer(context: &Context<'_>, input: &Input<'_>, part: Part<'_>) -> Result<
             capacity = capacity.max(context.capacity(held, step, name)?);
         }
     }
-    let transfer = Transfer {
-        tensor: input.id,
-        direction: Direction::In,
-        operands,
-        level: depth,
-        ahead: 0,
-        brought: Brought::EachTime,
-        interior_first: false,
-        region,
-        route,
-        tile: Tile { capacity, ..Tile::default() },
-        step,
-        tests: trail.tests,
-        carried_out: std::collections::BTreeMap::new(),
-    };
+    let mut transfer = Planned::in_place(input.id, operands, Direction::In, region);
+    (transfer.level, transfer.route, transfer.tile.capacity) = (depth, route, capacity);
+    (transfer.step, transfer.tests) = (step, trail.tests);
     Ok((transfer, proofs))
 }
 

@@ -7,16 +7,17 @@ use crate::context::Context;
 use crate::error::{ErrorKind, LowerError};
 use crate::isl::IslResult;
 use crate::nest::Depth;
+use crate::planned::Planned;
 use crate::proofs::proof;
 use crate::range::position;
 use crate::relation::owned;
-use polyshard_program::{Access, Affine, Interior, Nest, Proof, Property, TileId, Transfer};
+use polyshard_program::{Access, Affine, Interior, NestView, Proof, Property, TileId};
 
 /// Marks the halos that are to be in flight while the interior is computed.
-pub(crate) fn begin(context: &Context<'_>, transfers: &mut [Transfer]) {
+pub(crate) fn begin(context: &Context<'_>, transfers: &mut [Planned]) {
     for &(tensor, _) in &context.state.interiors {
         let number = context.kernel().tensors().position(|other| other.name == tensor);
-        let is_halo = |transfer: &Transfer| {
+        let is_halo = |transfer: &Planned| {
             number == Some(transfer.tensor.0) && !transfer.route.is_local() && !context.kernel().is_empty()
         };
         transfers.iter_mut().filter(|transfer| is_halo(transfer)).for_each(|halo| halo.interior_first = true);
@@ -24,7 +25,7 @@ pub(crate) fn begin(context: &Context<'_>, transfers: &mut [Transfer]) {
 }
 
 /// Rejects a leaf that cannot compute its interior first; otherwise returns the proofs.
-pub(crate) fn proved(context: &Context<'_>, nest: &Nest) -> Result<Vec<Proof>, LowerError> {
+pub(crate) fn proved(context: &Context<'_>, nest: &NestView<'_>) -> Result<Vec<Proof>, LowerError> {
     let mut proofs = Vec::new();
     for &(tensor, step) in &context.state.interiors {
         let number = context.kernel().tensors().position(|other| other.name == tensor);
@@ -52,11 +53,11 @@ pub(crate) fn proved(context: &Context<'_>, nest: &Nest) -> Result<Vec<Proof>, L
 }
 
 /// Whether all elements of a transfer that the interior reads are the rank's own, or outside of the array.
-fn reads_its_own(context: &Context<'_>, nest: &Nest, interior: &Interior, tile: TileId) -> IslResult<bool> {
+fn reads_its_own(context: &Context<'_>, nest: &NestView<'_>, interior: &Interior, tile: TileId) -> IslResult<bool> {
     let transfer = &nest.transfers[tile.0];
-    let sharding = &nest.shardings[transfer.tensor.0];
+    let sharding = nest.shardings[transfer.tensor.0];
     let accesses = context.kernel().value().accesses();
-    for operand in &transfer.operands {
+    for operand in transfer.operands {
         let access = accesses[operand.0];
         let mut reads = iterations(context, nest, interior);
         let element = element(context, access);
@@ -80,7 +81,7 @@ fn reads_its_own(context: &Context<'_>, nest: &Nest, interior: &Interior, tile: 
 }
 
 /// Iterations around the leaf to the values that the kernel's indices have in its interior.
-fn iterations(context: &Context<'_>, nest: &Nest, interior: &Interior) -> Conditions {
+fn iterations(context: &Context<'_>, nest: &NestView<'_>, interior: &Interior) -> Conditions {
     let indices: Vec<_> = nest.leaf.loops.iter().map(|l| Affine::new([(l.var, 1)], 0)).collect();
     let relations = &context.relations;
     let mut conditions = relations.exact(Depth(nest.loops.len()), &indices);

@@ -5,16 +5,17 @@ use crate::error::{ErrorKind, LowerError};
 use crate::isl::IslResult;
 use crate::named;
 use crate::nest::Depth;
+use crate::planned::Planned;
 use crate::products::{Plan, Shape};
 use crate::range::{Span, position};
 use crate::state::Tensorized;
 use polyshard_program::{
     Access, Affine, Assign, Blocks, Expr, Kernel, Leaf, LeafAccess, LeafKind, LeafLoop, LeafLoopId, LeafNumber, LeafOp,
-    Number, Ranges, Region, Role, StepId, TensorId, Transfer, Value, list,
+    Number, Ranges, Region, Role, StepId, TensorId, Value, list,
 };
 
 /// The leaf and its depth.
-pub(crate) fn leaf(context: &Context<'_>, transfers: &[Transfer]) -> Result<(Leaf, Depth), LowerError> {
+pub(crate) fn leaf(context: &Context<'_>, transfers: &[Planned]) -> Result<(Leaf, Depth), LowerError> {
     if let Some(tensorized) = &context.state.tensorized {
         let depth = Depth(context.nest().innermost().0 - tensorized.loops.len());
         return Ok((asked_for(context, tensorized, depth)?, depth));

@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::error::{ErrorKind, LowerError};
 use crate::nest::Definition;
-use polyshard_program::{Direction, Leg, Nest, Pattern, Transfer, list};
+use polyshard_program::{Direction, NestView, Pattern, TransferView, list};
 use std::collections::BTreeSet;
 
 /// Checks properties that later steps may have broken: rotated loops are inside the loops that they are
@@ -32,7 +32,7 @@ pub(crate) fn order(context: &Context<'_>) -> Result<(), LowerError> {
 }
 
 /// Checks that each transfer has the pattern that a step expects of it.
-pub(crate) fn expectations(context: &Context<'_>, nest: &Nest) -> Result<(), LowerError> {
+pub(crate) fn expectations(context: &Context<'_>, nest: &NestView<'_>) -> Result<(), LowerError> {
     if context.kernel().is_empty() {
         // An empty kernel transfers nothing, and is not rejected for that.
         return Ok(());
@@ -42,7 +42,7 @@ pub(crate) fn expectations(context: &Context<'_>, nest: &Nest) -> Result<(), Low
         let moved: Vec<_> = found.iter().filter(|pattern| **pattern != Pattern::Local).collect();
         let holds = match expected {
             Pattern::Local => moved.is_empty(),
-            _ => !moved.is_empty() && moved.iter().all(|found| found.is_same(expected, &nest.mesh)),
+            _ => !moved.is_empty() && moved.iter().all(|found| found.is_same(expected, nest.mesh)),
         };
         if !holds {
             let found: BTreeSet<_> = found.iter().map(Pattern::to_string).collect();
@@ -55,12 +55,12 @@ pub(crate) fn expectations(context: &Context<'_>, nest: &Nest) -> Result<(), Low
 }
 
 /// Checks that as much of each transfer can be hidden as a step expects of it.
-pub(crate) fn overlaps(context: &Context<'_>, nest: &Nest) -> Result<(), LowerError> {
+pub(crate) fn overlaps(context: &Context<'_>, nest: &NestView<'_>) -> Result<(), LowerError> {
     if context.kernel().is_empty() {
         return Ok(());
     }
     for &(tensor, expected, step) in &context.state.overlaps {
-        let is_of_it = |transfer: &&Transfer| nest.tensor_name(transfer.tensor) == tensor;
+        let is_of_it = |transfer: &&TransferView<'_>| nest.tensor_name(transfer.tensor) == tensor;
         let moved = nest.transfers.iter().filter(|transfer| !transfer.route.is_local());
         let mut moved = moved.filter(is_of_it).peekable();
         if moved.peek().is_none() && nest.mesh.size() > 1 {
@@ -69,7 +69,7 @@ pub(crate) fn overlaps(context: &Context<'_>, nest: &Nest) -> Result<(), LowerEr
         for transfer in moved.filter(|transfer| nest.overlap(transfer).iterations > 0) {
             let hidden = nest.hidden_part(transfer);
             if hidden < expected {
-                let pattern = transfer.route.pattern(transfer.direction, &nest.mesh).to_string();
+                let pattern = transfer.route.pattern(transfer.direction, nest.mesh).to_string();
                 let (why, help) = in_sight(nest, transfer, expected);
                 let kind = ErrorKind::LittleOverlap { tensor, pattern, hidden, expected, why, help };
                 return Err(context.blame(Some(step), kind));
@@ -80,9 +80,9 @@ pub(crate) fn overlaps(context: &Context<'_>, nest: &Nest) -> Result<(), LowerEr
 }
 
 /// Why no more of a transfer can be hidden, and what to do to hide this share of it.
-fn in_sight(nest: &Nest, transfer: &Transfer, expected: f64) -> (String, String) {
+fn in_sight(nest: &NestView<'_>, transfer: &TransferView<'_>, expected: f64) -> (String, String) {
     let is_input = transfer.direction == Direction::In;
-    let is_halo = is_input && matches!(transfer.route.legs[..], [Leg::Halo { .. }]) && transfer.ahead == 0;
+    let is_halo = is_input && transfer.route.halo().is_some() && transfer.ahead == 0;
     if transfer.interior_first {
         return (
             "all that a rank computes reads some of it, so there is no interior to compute while it is in flight"
@@ -96,7 +96,7 @@ fn in_sight(nest: &Nest, transfer: &Transfer, expected: f64) -> (String, String)
             format!("add `interior_first({})`", nest.tensor_name(transfer.tensor)),
         );
     }
-    let Some(around) = transfer.level.innermost().map(|counter| &nest.loops[counter.0]) else {
+    let Some(around) = transfer.level.innermost().map(|counter| nest.loops[counter.0]) else {
         let why = if is_input { "it is fetched before all loops" } else { "it is sent after all loops" };
         return (why.into(), "`communicate` it at a serial loop, and `pipeline` that".into());
     };

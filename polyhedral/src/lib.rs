@@ -22,7 +22,7 @@
 //! | `range`, `region`, `source`, `reach`, `flow`, `interior` | closed forms: regions, their owners, how far away they are |
 //! | `isl`, `conditions`, `relation`, `sampled`, `written`, `proofs` | relations, which decide, and their proofs |
 //! | `input`, `output`, `need`, `classify`, `compose` | routes of inputs and outputs: the cheapest pattern that can be proved |
-//! | `ahead`, `applications`, `time_steps`, `periodic`, `products` | transfers ahead, several time steps, indices that wrap, several operands |
+//! | `ahead`, `applications`, `time_steps`, `planned`, `periodic`, `products` | transfers ahead, several time steps, indices that wrap, several operands |
 //! | `hints` | hints on parts that are likely slow |
 
 mod ahead;
@@ -46,6 +46,7 @@ mod need;
 mod nest;
 mod output;
 mod periodic;
+mod planned;
 mod products;
 mod proofs;
 mod range;

@@ -14,10 +14,14 @@ use crate::leaf;
 use crate::legal;
 use crate::nest::Depth;
 use crate::output;
+use crate::planned::Planned;
 use crate::proofs;
 use crate::schedule::Schedule;
 use crate::time_steps::{self, Taken};
-use polyshard_program::{Loop, Nest, Program, Proof, Report, Unproved};
+use polyshard_program::{
+    Array, ArrayId, ArrayKind, Body, KernelId, Leaf, Loop, LoopId, LoweredKernel, Program, Proof, Report, TransferId,
+    Unproved, Use,
+};
 
 impl Schedule {
     /// Checks the schedule, derives and classifies its communication, proves it, and returns the program.
@@ -31,8 +35,9 @@ impl Schedule {
             let (kernel, error) = (kernel.name(), Box::new(error.into()));
             self.blame(None, ErrorKind::Kernel { kernel, error })
         })?;
-        let (nest, proofs) = lower(&Context::new(self)?)?;
-        Ok(nest.completed(proofs).into())
+        let (mut body, proofs) = lower(&Context::new(self)?)?;
+        body.complete(KernelId(0), proofs);
+        Ok(Program::lowered(body))
     }
 
     /// Derives the program as [`lower`](Self::lower) does, but proves nothing: instead of asking isl how ranks have to communicate, it
@@ -53,12 +58,13 @@ impl Schedule {
     /// # Errors
     /// As those of [`lower`](Self::lower), except failed proofs.
     pub fn unproved(&self) -> Result<Unproved, LowerError> {
-        let (nest, _) = lower(&Context::unproved(self)?)?;
-        Ok(Unproved::new(nest.sketched().into()))
+        let (mut body, _) = lower(&Context::unproved(self)?)?;
+        body.sketch(KernelId(0));
+        Ok(Unproved::new(Program::lowered(body)))
     }
 }
 
-fn lower(context: &Context<'_>) -> Result<(Nest, Vec<Proof>), LowerError> {
+fn lower(context: &Context<'_>) -> Result<(Body, Vec<Proof>), LowerError> {
     context.kernel().check_points().map_err(|error| {
         let (kernel, error) = (context.kernel().name(), Box::new(error));
         context.schedule.blame(None, ErrorKind::Kernel { kernel, error })
@@ -81,32 +87,54 @@ fn lower(context: &Context<'_>) -> Result<(Nest, Vec<Proof>), LowerError> {
         None => (leaf, serial_loops(context, depth), None, Vec::new()),
         Some(Taken { leaf, loops, steps, proofs }) => (leaf, loops, Some(steps), proofs),
     };
-    let kernel = context.kernel();
-    let mut nest = Nest {
-        kernel: kernel.clone(),
-        steps: context.schedule.steps().map(ToString::to_string).collect(),
-        mesh: context.state.mesh.clone(),
-        copies: context.nest().axes_of_copies().into(),
-        arrays: Vec::new(),
-        shardings: kernel.tensors().map(|tensor| context.state.sharding(tensor.name)).collect(),
-        loops,
-        transfers,
-        leaf,
-        time_steps: steps,
-        report: Report::default(),
-        hints,
-    };
-    let interior = interior::proved(context, &nest)?;
+    let mut body = tables(context, transfers, loops, leaf);
+    (body.kernels[0].time_steps, body.kernels[0].hints) = (steps, hints);
+    let nest = body.nest(KernelId(0));
+    let (interior, found) = (interior::proved(context, &nest)?, nest.interior().unwrap_or_default());
     let touched = flow::touched(context)?;
-    nest.leaf.interior = nest.interior().unwrap_or_default();
-    nest.hints.extend(hints::idle_interior(context, &nest));
-    let matched = proofs::matching(context, &nest.transfers, depth)?;
+    body.kernels[0].leaf.interior = found;
+    let idle = hints::idle_interior(context, &body.nest(KernelId(0)));
+    body.kernels[0].hints.extend(idle);
+    let matched = proofs::matching(context, &body.nest(KernelId(0)), depth)?;
     let proofs =
         [distinct([instances, touched, owners, fetched, ahead, interior, stepped, delivered].concat()), matched]
             .concat();
+    let nest = body.nest(KernelId(0));
     legal::expectations(context, &nest)?;
     legal::overlaps(context, &nest)?;
-    Ok((nest, proofs))
+    body.place();
+    Ok((body, proofs))
+}
+
+/// The tables of the program of one kernel, whose arrays have the numbers of its tensors.
+fn tables(context: &Context<'_>, transfers: Vec<Planned>, loops: Vec<Loop>, leaf: Leaf) -> Body {
+    let kernel = context.kernel();
+    let mut body = Body::new(&context.state.mesh, kernel.dtype());
+    let inputs = kernel.inputs().len();
+    body.arrays.extend(kernel.tensors().enumerate().map(|(number, tensor)| Array {
+        name: tensor.name,
+        sharding: context.state.sharding(tensor.name),
+        kind: if number == inputs { ArrayKind::Output } else { ArrayKind::Input },
+    }));
+    let uses = transfers.iter().enumerate().map(|(number, planned)| Use {
+        transfer: TransferId(number),
+        tensor: planned.tensor,
+        operands: planned.operands.clone(),
+    });
+    body.kernels.push(LoweredKernel {
+        kernel: kernel.clone(),
+        steps: context.schedule.steps().map(ToString::to_string).collect(),
+        copies: context.nest().axes_of_copies().into(),
+        arrays: (0..=inputs).map(ArrayId).collect(),
+        loops: (0..loops.len()).map(LoopId).collect(),
+        uses: uses.collect(),
+        leaf,
+        time_steps: None,
+        report: Report::default(),
+        hints: Vec::new(),
+    });
+    (body.transfers, body.loops) = (transfers.into_iter().map(|planned| planned.transfer).collect(), loops);
+    body
 }
 
 /// The loops around the leaf.

@@ -2,7 +2,7 @@
 
 use crate::nest::Depth;
 use polyshard_layout::Sharding;
-use polyshard_program::{Access, LoopId, Ranges, Region, Symbol};
+use polyshard_program::{Access, CounterId, Ranges, Region, Symbol};
 
 /// A region that ranks need at a depth, and the sharding of its array.
 pub(crate) struct Need<'a> {
@@ -17,7 +17,7 @@ pub(crate) struct Need<'a> {
 
 impl Need<'_> {
     /// The region in the iteration of the loop `counter` that no neighbour serves, so that its owner must.
-    pub(crate) fn needs_owner(&self, counter: LoopId, ranges: &Ranges) -> Region {
+    pub(crate) fn needs_owner(&self, counter: CounterId, ranges: &Ranges) -> Region {
         let value = if self.written { ranges.counters[counter.0] - 1 } else { 0 };
         self.region.fixed(Symbol::Counter(counter), value, ranges)
     }

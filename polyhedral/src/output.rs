@@ -14,16 +14,16 @@ use crate::error::{ErrorKind, LowerError};
 use crate::isl::IslResult;
 use crate::need::{Need, WhichOwners};
 use crate::nest::Depth;
+use crate::planned::Planned;
 use crate::proofs::Trail;
 use crate::relation::owners_of_one_term;
 use polyshard_layout::{AxisSource, DimLayout, Sharding};
 use polyshard_program::{
-    AxisId, Brought, Direction, Leg, Owners, Proof, Property, Region, Route, SENT, Shift, Symbol, TensorId, Tile,
-    Transfer,
+    AxisId, Direction, Leg, Owners, Proof, Property, Region, Route, SENT, Shift, Symbol, TensorId,
 };
 
 /// The transfer of the output, and the proofs about it.
-pub(crate) fn output(context: &Context<'_>) -> Result<(Transfer, Vec<Proof>), LowerError> {
+pub(crate) fn output(context: &Context<'_>) -> Result<(Planned, Vec<Proof>), LowerError> {
     let (tensor, target) = (context.kernel().output(), context.kernel().target());
     let sharding = &of_each_copy(context, context.state.sharding(tensor.name))?;
     let whole = context.region(&[target], Depth(0), &tensor.shape);
@@ -46,9 +46,10 @@ pub(crate) fn output(context: &Context<'_>) -> Result<(Transfer, Vec<Proof>), Lo
     }
     proofs.extend(trail.proofs(tensor.name));
     let capacity = context.capacity(&region, step, tensor.name)?;
-    let tile = Tile { capacity, ..Tile::default() };
-    let output = Transfer { level: depth, route, tile, tests: trail.tests, ..in_place_of(context, region) };
-    Ok((Transfer { direction: Direction::Out { any_order }, step, ..output }, proofs))
+    let mut output = in_place_of(context, region);
+    (output.level, output.route, output.tile.capacity) = (depth, route, capacity);
+    (output.direction, output.step, output.tests) = (Direction::Out { any_order }, step, trail.tests);
+    Ok((output, proofs))
 }
 
 /// The sharding of one copy's output, if all ranks along some axes compute the same: a rank has its copy as it would
@@ -65,7 +66,7 @@ fn of_each_copy(context: &Context<'_>, sharding: Sharding) -> Result<Sharding, L
 }
 
 /// The transfer of an output that the leaf accumulates in place.
-fn in_place(context: &Context<'_>, region: Region, sharding: &Sharding) -> Result<(Transfer, Vec<Proof>), LowerError> {
+fn in_place(context: &Context<'_>, region: Region, sharding: &Sharding) -> Result<(Planned, Vec<Proof>), LowerError> {
     let tensor = context.kernel().output();
     let mut proofs = context.covers(&region, Depth(0), &[context.kernel().target()], tensor)?;
     let term = if sharding.partial().is_empty() { "" } else { "its term of " };
@@ -74,26 +75,17 @@ fn in_place(context: &Context<'_>, region: Region, sharding: &Sharding) -> Resul
     trail.proved(Property::Delivery, format!("each rank is the only owner of {term}what it computes"));
     proofs.extend(trail.proofs(tensor.name));
     let (_, step) = context.requested(tensor.name);
-    Ok((Transfer { step, tests: trail.tests, ..in_place_of(context, region) }, proofs))
+    let mut output = in_place_of(context, region);
+    (output.step, output.tests) = (step, trail.tests);
+    Ok((output, proofs))
 }
 
 /// The transfer of an output that stays in place.
-fn in_place_of(context: &Context<'_>, region: Region) -> Transfer {
-    Transfer {
-        tensor: TensorId(context.kernel().inputs().len()),
-        direction: Direction::Out { any_order: false },
-        operands: Vec::new(),
-        level: Depth(0),
-        ahead: 0,
-        brought: Brought::EachTime,
-        interior_first: false,
-        region,
-        route: Leg::InPlace.into(),
-        tile: Tile::default(),
-        step: None,
-        tests: Vec::new(),
-        carried_out: std::collections::BTreeMap::new(),
-    }
+fn in_place_of(context: &Context<'_>, region: Region) -> Planned {
+    let tensor = TensorId(context.kernel().inputs().len());
+    let mut output = Planned::in_place(tensor, Vec::new(), Direction::Out { any_order: false }, region);
+    output.op = context.kernel().assign();
+    output
 }
 
 /// The route of an input of this region and sharding, run backwards.
@@ -109,7 +101,7 @@ fn transposed(context: &Context<'_>, need: &Need<'_>, trail: &mut Trail) -> IslR
 
 /// Whether a collective adds the terms of the sums at the end.
 fn is_collective(route: &Route) -> bool {
-    route.legs.iter().any(|leg| matches!(leg, Leg::Collective { .. }))
+    route.algorithm().is_some()
 }
 
 /// The axes along which all coordinates own the same elements.

@@ -5,7 +5,7 @@
 
 use crate::nest::{Definition, Depth, Nest, NodeId};
 use polyshard_layout::Name;
-use polyshard_program::{Affine, AxisId, Blocks, Expr, Kernel, LoopId, Ranges, Symbol};
+use polyshard_program::{Affine, AxisId, Blocks, CounterId, Expr, Kernel, Ranges, Symbol};
 
 /// The values in `low..high`, all of them or those in blocks, the first of which starts at `low`; empty if `high <= low`.
 #[derive(Clone, Debug, PartialEq)]
@@ -242,7 +242,7 @@ pub(crate) fn gcd(a: i64, b: i64) -> i64 {
 pub(crate) fn symbol(nest: &Nest, position: usize) -> Symbol {
     match position.checked_sub(nest.distributed) {
         None => Symbol::Coordinate(AxisId(position)),
-        Some(number) => Symbol::Counter(LoopId(number)),
+        Some(number) => Symbol::Counter(CounterId(number)),
     }
 }
 

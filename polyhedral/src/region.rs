@@ -9,7 +9,7 @@ use crate::periodic;
 use crate::proofs::proof;
 use crate::range::{Span, position};
 use polyshard_layout::Name;
-use polyshard_program::{Access, Affine, Expr, LoopId, Proof, Property, Region, StepId, Symbol, Tensor, periods};
+use polyshard_program::{Access, Affine, CounterId, Expr, Proof, Property, Region, StepId, Symbol, Tensor, periods};
 use std::collections::BTreeSet;
 use std::slice;
 
@@ -29,7 +29,7 @@ impl Context<'_> {
         let mut depth = requested;
         let mut region = self.region(accesses, depth, shape);
         while let Some(innermost) = depth.0.checked_sub(1)
-            && !region.mentions(Symbol::Counter(LoopId(innermost)))
+            && !region.mentions(Symbol::Counter(CounterId(innermost)))
         {
             depth = Depth(innermost);
             region = self.region(accesses, depth, shape);

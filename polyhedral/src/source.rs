@@ -4,7 +4,7 @@ use crate::conditions::{Conditions, Form};
 use crate::nest::Depth;
 use crate::relation::{Relations, inside_mesh, linear, owned};
 use polyshard_layout::{AxisSource, Digit, Sharding};
-use polyshard_program::{Atom, AxisId, Expr, LoopId, Ranges, Region, Symbol};
+use polyshard_program::{Atom, AxisId, CounterId, Expr, Ranges, Region, Symbol};
 
 /// The owner from which each element of one array is read.
 pub(crate) struct Sources<'a> {
@@ -174,7 +174,7 @@ pub(crate) fn invert(from: &[Expr], kept: &[usize], ranges: &Ranges) -> Option<V
     let base = ranges.counters.len();
     let mut with_image = ranges.clone();
     with_image.counters.extend(&ranges.coordinates);
-    let image = |axis: usize| Expr::symbol(Symbol::Counter(LoopId(base + axis)));
+    let image = |axis: usize| Expr::symbol(Symbol::Counter(CounterId(base + axis)));
     let single = |axis: usize| ranges.coordinates[axis] == 1;
     let known = |axis: usize| match single(axis) {
         true => Some(Expr::constant(0)),
@@ -202,7 +202,7 @@ pub(crate) fn invert(from: &[Expr], kept: &[usize], ranges: &Ranges) -> Option<V
         }
     }
     let named = |symbol| match symbol {
-        Symbol::Counter(LoopId(number)) if number >= base => {
+        Symbol::Counter(CounterId(number)) if number >= base => {
             Some(Expr::symbol(Symbol::Coordinate(AxisId(number - base))))
         }
         _ => None,

@@ -11,13 +11,14 @@ use crate::context::Context;
 use crate::error::{ErrorKind, LowerError};
 use crate::isl::IslResult;
 use crate::nest::Depth;
+use crate::planned::Planned;
 use crate::proofs::proof;
 use crate::range::position;
 use crate::reach::is_one_step;
-use polyshard_layout::Name;
+use polyshard_layout::{Name, Neighbours};
 use polyshard_program::{
-    Access, Affine, Direction, Expr, Leaf, LeafOp, Leg, Loop, LoopId, Proof, Property, Ranges, Region, Symbol, TileId,
-    TimeSteps, Transfer,
+    Access, Affine, CounterId, Direction, Expr, Leaf, LeafOp, Loop, Proof, Property, Ranges, Region, Symbol, TileId,
+    TimeSteps,
 };
 use std::ops::Range;
 
@@ -35,14 +36,14 @@ pub(crate) fn taken(
     applications: &Applications,
     mut leaf: Leaf,
     depth: Depth,
-    transfers: &[Transfer],
+    transfers: &[Planned],
 ) -> Result<Taken, LowerError> {
     let &Applications { tensor, count, step, .. } = applications;
     let refused = |why| context.blame(Some(step), ErrorKind::NoTimeSteps { tensor, why });
     let shape = &context.kernel().output().shape;
     can_be_taken(leaf.op == LeafOp::Nest && depth == Depth(0), transfers, &leaf).map_err(refused)?;
     let ranges = Ranges { coordinates: context.ranges.coordinates.clone(), counters: vec![count] };
-    let left = Expr::constant(count - 1).subtract(&Expr::symbol(Symbol::Counter(LoopId(0))));
+    let left = Expr::constant(count - 1).subtract(&Expr::symbol(Symbol::Counter(CounterId(0))));
     let target = context.kernel().target().clone();
     let mut region = Region::of_ranges(vec![Default::default(); shape.len()]);
     for (dim, index) in target.index.iter().enumerate() {
@@ -76,7 +77,7 @@ pub(crate) fn taken(
     let most = region.max_extents(&ranges).into_iter().fold(1i64, |all, extent| all.saturating_mul(extent));
     let steps = TimeSteps {
         tile: TileId(0),
-        counter: LoopId(0),
+        counter: CounterId(0),
         region,
         capacity: usize::try_from(most).unwrap_or(usize::MAX),
     };
@@ -86,7 +87,7 @@ pub(crate) fn taken(
 }
 
 /// Checks that the lowered form of one application can be used for several.
-fn can_be_taken(is_alone: bool, transfers: &[Transfer], leaf: &Leaf) -> Result<(), &'static str> {
+fn can_be_taken(is_alone: bool, transfers: &[Planned], leaf: &Leaf) -> Result<(), &'static str> {
     let [input, output] = transfers else { return Err("it reads several regions of its input") };
     if !is_alone || input.level != Depth(0) {
         return Err("there are loops around its leaf, or the leaf is not a nest");
@@ -97,12 +98,8 @@ fn can_be_taken(is_alone: bool, transfers: &[Transfer], leaf: &Leaf) -> Result<(
     if output.level != Depth(0) || !output.route.is_in_place() || output.direction == Direction::In {
         return Err("a rank does not own what it writes");
     }
-    let is_near = |leg: &Leg| match leg {
-        Leg::InPlace | Leg::Copy => true,
-        Leg::Halo { reach } => reach.along.iter().copied().all(is_one_step),
-        _ => false,
-    };
-    match input.route.legs.iter().all(is_near) {
+    let is_near = |reach: &Neighbours| reach.along.iter().copied().all(is_one_step);
+    match input.route.is_local() || input.route.halo().is_some_and(is_near) {
         true => Ok(()),
         false => Err("a halo for that many steps reaches beyond the neighbours' blocks"),
     }
@@ -130,7 +127,7 @@ fn proved(
     ranges: &Ranges,
 ) -> Result<Vec<Proof>, LowerError> {
     let (tensor, last) = (applications.tensor, applications.count - 1);
-    let at = |step: i64| region.fixed(Symbol::Counter(LoopId(0)), step, ranges);
+    let at = |step: i64| region.fixed(Symbol::Counter(CounterId(0)), step, ranges);
     let reads = |here: &Conditions, access: &Access, from: &dyn Fn(&mut Conditions, &[Form])| -> IslResult<bool> {
         let mut here = here.clone();
         let element: Vec<_> = access.unwrapped().index.iter().enumerate().map(read).collect();
@@ -164,8 +161,8 @@ fn proved(
     context.proved("that time steps find the elements that they read in the output of the one before", || {
         // The previous step is that of the counter minus 1.
         let earlier = region.map(|expr| {
-            let before = Expr::symbol(Symbol::Counter(LoopId(0))).offset_by(-1);
-            expr.replace(Symbol::Counter(LoopId(0)), &before, &Ranges { counters: vec![last + 2], ..ranges.clone() })
+            let before = Expr::symbol(Symbol::Counter(CounterId(0))).offset_by(-1);
+            expr.replace(Symbol::Counter(CounterId(0)), &before, &Ranges { counters: vec![last + 2], ..ranges.clone() })
         });
         all(&points(context, region, Some(1..last + 1)), &|found, element| unwrapped(context, found, &earlier, element))
     })?;

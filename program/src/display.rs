@@ -1,16 +1,16 @@
 //! Prints a program as a page of pseudo-code. Tests: `polyhedral/tests/it/sums.rs`.
 
 use crate::expr::Expr;
-use crate::ids::{BlockDepth, LeafLoopId, LoopId, TensorId, TileId, TransferId};
+use crate::ids::{BlockDepth, LeafLoopId, TensorId, TileId, TransferId};
 use crate::leg_text::LegText;
-use crate::nest::{Direction, LeafOp, Loop, LoopBlock, Nest, Product, Region, Shift, Transfer};
+use crate::nest::{Direction, LeafOp, Loop, LoopBlock, NestView, Product, Region, Shift, Transfer, TransferView};
 use crate::pattern::list;
-use crate::statement::{Iteration, Statement};
+use crate::statement::{At, Iteration, LeafPart, Statement};
 use polyshard_layout::{Sharding, counted};
 use std::fmt;
 
 /// Writes a nest that runs these statements as a page.
-pub(crate) fn page(nest: &Nest, statements: &[Statement], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(crate) fn page(nest: &NestView<'_>, statements: &[Statement], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "// {}: {}, {}", nest.kernel.name(), nest.kernel.statement(), nest.kernel.dtype())?;
     let size = nest.mesh.size();
     writeln!(f, "// mesh({}), {}", nest.mesh, counted(size, "rank"))?;
@@ -22,7 +22,7 @@ pub(crate) fn page(nest: &Nest, statements: &[Statement], f: &mut fmt::Formatter
     Page { nest, f }.statements(statements, 1)
 }
 
-impl Nest {
+impl NestView<'_> {
     /// Returns the sharding of a tensor as text, with dimensions named by their index if it is a single variable: `m @ x, k @ y`.
     #[must_use]
     pub fn placement(&self, tensor: &str, sharding: &Sharding) -> String {
@@ -64,7 +64,7 @@ impl Nest {
     pub(crate) fn show_route(&self, transfer: &Transfer) -> String {
         let Transfer { route, direction, .. } = transfer;
         let expr = |expr: &Expr| self.show(expr);
-        let text = LegText { mesh: &self.mesh, direction: *direction, expr: &expr };
+        let text = LegText { mesh: self.mesh, direction: *direction, expr: &expr };
         let legs: Vec<_> = route.at_owners().iter().map(|leg| text.of(leg)).collect();
         let at_owners = match (&legs[..], &route.held) {
             ([first, next], Some(held)) => format!("{first} of {}; then {next}", self.show_region(held)),
@@ -84,7 +84,7 @@ impl Nest {
     }
 
     /// What a transfer moves: the tensor's name, or, if the tensor has several transfers, the accesses that read this one.
-    pub(crate) fn show_moved(&self, transfer: &Transfer) -> String {
+    pub(crate) fn show_moved(&self, transfer: &TransferView<'_>) -> String {
         let same = self.transfers.iter().filter(|other| other.tensor == transfer.tensor).count();
         if same == 1 {
             return self.tensor_name(transfer.tensor).to_string();
@@ -94,10 +94,12 @@ impl Nest {
         read.join(", ")
     }
 
-    /// An iteration of a loop other than the current one, as text.
-    fn show_iteration(&self, counter: LoopId, iteration: Iteration) -> String {
-        let Loop { name, extent, .. } = &self.loops[counter.0];
+    /// An iteration of the innermost loop around a transfer other than the current one, as text.
+    fn show_iteration(&self, transfer: &Transfer, iteration: Iteration) -> String {
+        let Some(counter) = transfer.level.innermost() else { return String::new() };
+        let Loop { name, extent, .. } = self.loops[counter.0];
         match iteration {
+            Iteration::Now => name.to_string(),
             Iteration::At(value) => format!("{name} = {value}"),
             Iteration::Later(by) => format!("{name} + {by}, if below {extent}"),
             Iteration::Earlier(by) => format!("{name} - {by}, if not below 0"),
@@ -111,8 +113,13 @@ impl Nest {
     }
 }
 
+/// Whether a statement ends a transfer in the current iteration.
+fn is_end(statement: &Statement, id: TransferId) -> bool {
+    matches!(statement, Statement::End(ended, at) if *ended == id && at.iteration == Iteration::Now)
+}
+
 struct Page<'a, 'f, 'b> {
-    nest: &'a Nest,
+    nest: &'a NestView<'a>,
     f: &'f mut fmt::Formatter<'b>,
 }
 
@@ -130,15 +137,16 @@ impl Page<'_, '_, '_> {
     fn statement(&mut self, statement: &Statement, [before, after]: [&[Statement]; 2], depth: usize) -> fmt::Result {
         let nest = self.nest;
         match statement {
-            Statement::Loop { counter, body, .. } => {
-                let Loop { name, extent, steps } = &nest.loops[counter.0];
+            Statement::Loop(id, body) => {
+                let counter = nest.row.loops.iter().position(|number| number == id);
+                let Loop { name, extent, steps } = nest.loops[counter.expect("it is around the leaf")];
                 let steps: Vec<_> = steps.iter().map(|step| nest.steps[step.0 - 1].as_str()).collect();
                 let note = if steps.is_empty() { String::new() } else { format!("    // {}", steps.join(", ")) };
                 self.line(depth, &format!("for {name} in 0..{extent}:{note}"))?;
                 self.statements(body, depth + 1)
             }
-            Statement::Fill { tile, .. } => {
-                let output = &nest.transfers[tile.0];
+            Statement::Fill(_) => {
+                let output = nest.output();
                 let (name, most) = (nest.tensor_name(output.tensor), nest.show_extents(&output.region));
                 let start = match output.route.shift() {
                     Some(Shift { axis, by, counter }) => {
@@ -151,42 +159,51 @@ impl Page<'_, '_, '_> {
                 let region = nest.show_region(&output.region);
                 self.line(depth, &format!("{name}_tile{most} = {region} of {name}, {start}"))
             }
-            Statement::Begin(id @ TransferId::Tile { tile, .. }) => {
-                if nest.transfers[tile.0].interior_first {
-                    return self.line(depth, &format!("begin {}", nest.tile_name(*tile)));
+            Statement::Begin(id, At { iteration: Iteration::Now, .. }) => {
+                let (tile, transfer) = self.tile(*id);
+                if transfer.interior_first {
+                    return self.line(depth, &format!("begin {}", nest.tile_name(tile)));
                 }
-                if after.first() == Some(&Statement::Await(*id)) || nest.transfers[tile.0].ahead > 0 {
-                    return self.transfer(*tile, depth);
+                if after.first().is_some_and(|next| is_end(next, *id)) || transfer.ahead > 0 {
+                    return self.transfer(tile, depth);
                 }
                 self.line(depth, "begin")?;
-                self.transfer(*tile, depth + 1)
+                self.transfer(tile, depth + 1)
             }
-            Statement::BeginFor { tile, counter, iteration, .. } => self.line(
-                depth,
-                &format!("begin {} for {}", nest.tile_name(*tile), nest.show_iteration(*counter, *iteration)),
-            ),
-            Statement::AwaitFor { tile, counter, iteration, .. } => {
-                let output = nest.tensor_name(nest.transfers[tile.0].tensor);
-                let which = nest.show_iteration(*counter, *iteration);
-                self.line(depth, &format!("await {output} <- {} for {which}", nest.tile_name(*tile)))
+            Statement::Begin(id, At { iteration, .. }) => {
+                let (tile, transfer) = self.tile(*id);
+                let which = nest.show_iteration(&transfer, *iteration);
+                self.line(depth, &format!("begin {} for {which}", nest.tile_name(tile)))
             }
-            Statement::Await(id) if before.last() == Some(&Statement::Begin(*id)) => Ok(()),
-            Statement::Await(TransferId::Tile { tile, .. }) => {
-                if nest.transfers[tile.0].is_under_way() {
-                    return self.transfer(*tile, depth);
+            Statement::End(id, At { iteration: Iteration::Now, .. }) => {
+                let (tile, transfer) = self.tile(*id);
+                let is_begun = |before: &Statement| matches!(before, Statement::Begin(begun, at) if begun == id && at.iteration == Iteration::Now);
+                if before.last().is_some_and(is_begun) {
+                    return Ok(());
                 }
-                self.line(depth, &format!("await {}", nest.tile_name(*tile)))
+                if transfer.is_under_way() {
+                    return self.transfer(tile, depth);
+                }
+                self.line(depth, &format!("await {}", nest.tile_name(tile)))
             }
-            Statement::Compute(_) => self.leaf(depth, ""),
-            Statement::ComputeInterior(_) => self.interior(depth),
-            Statement::ComputeRims(_) => self.leaf(depth, ", all but the interior"),
-            Statement::Repeat { .. }
-            | Statement::Begin(TransferId::Array(_))
-            | Statement::Await(TransferId::Array(_))
-            | Statement::Free(_) => {
-                unreachable!("no statement of a nest; this is a bug in polyshard")
+            Statement::End(id, At { iteration, .. }) => {
+                let (tile, transfer) = self.tile(*id);
+                let (tensor, which) = (nest.tensor_name(transfer.tensor), nest.show_iteration(&transfer, *iteration));
+                self.line(depth, &format!("await {tensor} <- {} for {which}", nest.tile_name(tile)))
+            }
+            Statement::Compute(_, LeafPart::Whole) => self.leaf(depth, ""),
+            Statement::Compute(_, LeafPart::Interior) => self.interior(depth),
+            Statement::Compute(_, LeafPart::Rims) => self.leaf(depth, ", all but the interior"),
+            Statement::Rounds(..) | Statement::Free(_) => {
+                unreachable!("no statement of a kernel; this is a bug in polyshard")
             }
         }
+    }
+
+    /// The tile of a transfer, and the transfer as the kernel uses it.
+    fn tile(&self, id: TransferId) -> (TileId, TransferView<'_>) {
+        let mut own = (0..).map(TileId).zip(self.nest.transfers.iter().copied());
+        own.find(|(_, transfer)| transfer.id == id).expect("a transfer of the kernel; this is a bug in polyshard")
     }
 
     fn transfer(&mut self, tile: TileId, depth: usize) -> fmt::Result {

@@ -2,7 +2,8 @@
 
 use crate::ids::{Depth, TensorId};
 use crate::lower_bound::LowerBound;
-use crate::nest::{Algorithm, Brought, Buffers, Direction, LeafOp, Leg, Nest, Overlap, Transfer};
+use crate::nest::{Algorithm, Buffers, Direction, LeafOp, NestView, Overlap, Transfer, TransferView};
+use crate::program::Body;
 use polyshard_layout::{Name, Sharding, are, counted};
 use std::fmt::Write;
 
@@ -10,12 +11,12 @@ use std::fmt::Write;
 fn decided(Transfer { route, direction, tile, .. }: &Transfer) -> Vec<String> {
     let mut lines = Vec::new();
     let mut say = |line: &str| lines.push(line.to_owned());
-    for leg in &route.legs {
-        match leg {
-            Leg::Collective { by: Algorithm::Chain(segments), .. } => {
+    for (.., by) in route.collectives() {
+        match by {
+            Algorithm::Chain(segments) => {
                 say(&format!("each rank forwards it to the next, in {}", counted(segments, "segment")));
             }
-            Leg::Collective { by: Algorithm::Circulant(segments), .. } => {
+            Algorithm::Circulant(segments) => {
                 say(&format!("it is broadcast in the fewest rounds, in {}", counted(segments, "segment")));
             }
             _ => {}
@@ -33,16 +34,16 @@ fn decided(Transfer { route, direction, tile, .. }: &Transfer) -> Vec<String> {
     lines
 }
 
-impl Nest {
+impl NestView<'_> {
     /// Writes, for each transfer, the pattern found, the tests that led to it and the bytes per rank and step.
     ///
-    /// `nests` holds the nests whose tiles are reused.
-    pub(crate) fn explain_transfers(&self, text: &mut String, nests: &[Nest]) -> std::fmt::Result {
+    /// `body` holds the kernels whose tiles are reused; transfers of `first`, by number, are in the first round only.
+    pub(crate) fn explain_transfers(&self, text: &mut String, body: &Body, first: &[bool]) -> std::fmt::Result {
         for (transfer, volume) in self.transfers.iter().zip(self.volumes()) {
-            let Transfer { route, region, tile, .. } = transfer;
+            let Transfer { route, region, tile, .. } = transfer.row;
             let (name, moved) = (self.tensor_name(transfer.tensor), self.show_moved(transfer));
-            if let Some((nest, tile)) = transfer.kept_by() {
-                let other = &nests[nest.0];
+            if let Some((kernel, tile)) = transfer.reused {
+                let other = body.nest(kernel);
                 let (kernel, tensor) = (other.kernel.name(), other.tensor_name(other.transfers[tile.0].tensor));
                 writeln!(text, "{moved}: reused from `{kernel}`, nothing is sent")?;
                 writeln!(text, "    its tile of {tensor} holds it, and nothing has written it since")?;
@@ -65,10 +66,8 @@ impl Nest {
             }
             let steps = (1..).zip(route.procedure().into_iter().flat_map(|procedure| procedure.lines()));
             steps.into_iter().try_for_each(|(step, line)| writeln!(text, "    {step}. {line}"))?;
-            if transfer.direction == Direction::In
-                && matches!(route.legs[..], [Leg::Halo { .. } | Leg::Exchange { .. }])
-            {
-                writeln!(text, "    messages with at most {}", counted(route.partners(&self.mesh), "other rank"))?;
+            if transfer.direction == Direction::In && route.among().is_some() && route.shift().is_none() {
+                writeln!(text, "    messages with at most {}", counted(route.partners(self.mesh), "other rank"))?;
             }
             if transfer.ahead > 0 {
                 writeln!(text, "    {}", self.show_overlap(transfer))?;
@@ -81,7 +80,7 @@ impl Nest {
                      iterations on a rank in the middle of the mesh"
                 )?;
             }
-            if transfer.brought == Brought::Once {
+            if first[transfer.id.0] {
                 writeln!(text, "    fetched in the first of these rounds only, since none of them writes {name}")?;
             }
             if tile.own_in_place {
@@ -116,7 +115,7 @@ impl Nest {
     }
 
     /// How much of a pipelined transfer can be in flight while a leaf computes.
-    fn show_overlap(&self, transfer: &Transfer) -> String {
+    fn show_overlap(&self, transfer: &TransferView<'_>) -> String {
         let ahead = counted(transfer.ahead, "iteration");
         let (begins, kept) = match transfer.direction {
             Direction::In => (format!("it begins {ahead} ahead"), "first"),

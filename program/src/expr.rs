@@ -7,7 +7,7 @@
 //! The numbers of a schedule are bounded such that no form overflows ([`crate::bounds`]). If one did
 //! nevertheless, it would saturate: the form is then wrong, and isl rejects it.
 
-use crate::ids::{AxisId, LoopId};
+use crate::ids::{AxisId, CounterId};
 use polyshard_layout::LinearAxes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ pub enum Symbol {
     /// This rank's coordinate along an axis.
     Coordinate(AxisId),
     /// The counter of a loop.
-    Counter(LoopId),
+    Counter(CounterId),
 }
 
 /// A term of an [`Expr`].

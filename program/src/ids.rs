@@ -16,12 +16,14 @@ macro_rules! ids {
 ids! {
     /// The number of an array of a program.
     ArrayId;
-    /// The number of a nest of a program.
-    NestId;
-    /// The number of a move of a program.
-    MoveId;
-    /// The number of a repetition of a program.
-    RepeatId;
+    /// The number of a kernel of a program.
+    KernelId;
+    /// The number of a transfer of a program.
+    TransferId;
+    /// The number of a loop of a program.
+    LoopId;
+    /// The number of rounds of a program.
+    RoundsId;
     /// The number of a tensor of a kernel: an input's position, or the number of inputs for the output.
     TensorId;
     /// The number of an operand of a leaf: its accesses in the order in which the kernel's value reads them.
@@ -30,9 +32,9 @@ ids! {
     AxisId;
     /// The number of a step of a schedule, from 1.
     StepId;
-    /// The number of a loop of a nest: how many are around it.
-    LoopId;
-    /// The number of a transfer of a nest, and of its tile.
+    /// A loop around a place, or its counter: how many of these are outside of it.
+    CounterId;
+    /// The number of a tile of a kernel: the position of its transfer among those that the kernel uses.
     TileId;
     /// The number of a leg of a transfer's route, counted from the owners.
     LegId;
@@ -102,28 +104,14 @@ impl Deref for Axes {
 impl Depth {
     /// Returns the innermost of the loops that it is inside of.
     #[must_use]
-    pub fn innermost(self) -> Option<LoopId> {
-        self.0.checked_sub(1).map(LoopId)
+    pub fn innermost(self) -> Option<CounterId> {
+        self.0.checked_sub(1).map(CounterId)
     }
 
     /// Returns the loops that it is inside of, outermost first.
-    pub fn loops(self) -> impl DoubleEndedIterator<Item = LoopId> {
-        (0..self.0).map(LoopId)
+    pub fn loops(self) -> impl DoubleEndedIterator<Item = CounterId> {
+        (0..self.0).map(CounterId)
     }
-}
-
-/// A transfer of a program: between an array and a tile, or between two arrays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum TransferId {
-    /// A tile of a nest.
-    Tile {
-        /// The nest.
-        nest: NestId,
-        /// Its tile.
-        tile: TileId,
-    },
-    /// Another array.
-    Array(MoveId),
 }
 
 #[cfg(test)]

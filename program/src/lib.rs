@@ -16,7 +16,7 @@
 //! | --- | --- |
 //! | `kernel`, `kernel_check`, `kernel_error`, `kernel_form`, `kernel_numbers` | kernels: data, checks, files |
 //! | `value`, `affine`, `periodic`, `scalars`, `number`, `extent`, `bounds` | the parts of a kernel: values, indices, numbers and their limit |
-//! | `program`, `statement`, `nest`, `ids`, `expr`, `part` | programs and nests, and the expressions that both are over |
+//! | `program`, `statement`, `nest`, `ids`, `expr`, `part` | programs and their tables, and the expressions in these |
 //! | `between`, `pattern`, `leg_text`, `tile_statement` | how elements get to the ranks that need them, and the names for it |
 //! | `reduction`, `matching` | which ranks combine which terms, and whether ranks make the same calls |
 //! | `proof`, `unproved`, `written`, `footprint` | proofs, and which elements a kernel touches |
@@ -74,29 +74,29 @@ pub use extent::{Extent, extent};
 pub use footprint::{Footprint, Progression};
 pub use hint::Hint;
 pub use ids::{
-    ArrayId, Axes, AxisId, BlockDepth, Depth, LeafLoopId, LegId, LoopId, MoveId, NestId, OperandId, ProductId,
-    RepeatId, RoomId, StatementId, StepId, TensorId, TileId, TransferId,
+    ArrayId, Axes, AxisId, BlockDepth, CounterId, Depth, KernelId, LeafLoopId, LegId, LoopId, OperandId, ProductId,
+    RoomId, RoundsId, StatementId, StepId, TensorId, TileId, TransferId,
 };
 pub use kernel::{Assign, IndexVar, Kernel, KernelSpec, Tensor};
 pub use kernel_error::KernelError;
 pub use lower_bound::LowerBound;
 pub use matching::{MOST_AHEAD, Matching, Mismatch};
 pub use nest::{
-    Algorithm, Blocks, Brought, Buffers, Direction, Factor, Interior, Leaf, LeafAccess, LeafLoop, LeafNumber, LeafOp,
-    LeafPart, Leg, Loop, LoopBlock, MOST_TIME_STEPS, Nest, Overlap, Owners, Packing, PathStep, Product, Region, Role,
-    Route, Shift, SlicesOf, Tile, TileOperand, TimeSteps, Transfer,
+    Algorithm, Blocks, Buffers, Direction, End, Factor, Interior, Leaf, LeafAccess, LeafLoop, LeafNumber, LeafOp, Leg,
+    Loop, LoopBlock, LoweredKernel, MOST_TIME_STEPS, NestView, Overlap, Owners, Packing, PathStep, Product, Region,
+    Role, Route, Shift, SlicesOf, Tile, TileOperand, TimeSteps, Transfer, TransferView, Use,
 };
 pub use number::{Number, ScalarType};
 pub use pattern::{LeafKind, Offsets, Pattern, list};
 pub use periodic::periods;
 pub use polyshard_layout::DType;
 pub use program::{
-    Array, ArrayKind, Body, Carried, InRounds, MOST_ROUNDS, Move, Part, Program, ProgramError, Repeat, Rooms,
+    Array, ArrayKind, Body, Carried, InRounds, MOST_ROUNDS, MoveView, Program, ProgramError, Rooms, Rounds, Span,
     StagedLeg, Until,
 };
 pub use proof::{Proof, Property, Report, SENT};
 pub use staged::CHUNK;
-pub use statement::{Iteration, Statement};
+pub use statement::{At, Iteration, LeafPart, Statement};
 pub use tile_statement::TileStatement;
 pub use unproved::{Priced, Unproved};
 pub use value::{Access, Comparison, Conditional, Function, Value};

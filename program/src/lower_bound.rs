@@ -6,7 +6,7 @@ mod homes;
 mod least;
 
 use crate::kernel::Kernel;
-use crate::nest::Nest;
+use crate::nest::NestView;
 use classes::Classes;
 use holder::Touches;
 use homes::Held;
@@ -175,11 +175,12 @@ fn in_memory(touches: &Touches, share: f64, memory: f64) -> f64 {
     received(high).max(0.0)
 }
 
-impl Nest {
+impl NestView<'_> {
     /// Returns two bounds on the elements that the busiest rank receives: with arrays sharded as here, and with one copy of each.
     #[must_use]
     pub fn lower_bounds(&self) -> [LowerBound; 2] {
-        let homes: Vec<_> = self.kernel.tensors().map(|tensor| tensor.name).zip(&self.shardings).collect();
+        let homes: Vec<_> =
+            self.kernel.tensors().map(|tensor| tensor.name).zip(self.shardings.iter().copied()).collect();
         let ranks = self.mesh.size();
         [self.kernel.lower_bound_in(ranks, None, &homes), self.kernel.lower_bound(ranks, None)]
     }

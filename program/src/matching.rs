@@ -6,8 +6,8 @@
 //! the members differ. Messages between pairs need less: both ends work out the other's region from its coordinates.
 
 use crate::expr::{Expr, Ranges, Symbol};
-use crate::ids::{AxisId, Depth, LoopId, TensorId};
-use crate::nest::{Algorithm, Brought, Direction, Leg, Owners, Region, Shift, Transfer};
+use crate::ids::{AxisId, CounterId, Depth};
+use crate::nest::{Algorithm, Direction, Leg, Owners, Region, Shift, Transfer};
 use crate::pattern::list;
 use crate::proof::{Proof, Property};
 use polyshard_layout::{Mesh, Name, counted};
@@ -35,14 +35,13 @@ pub struct Mismatch {
 }
 
 impl Matching<'_> {
-    /// Checks every transfer; `name` gives the name of a tensor.
+    /// Checks transfers, each given with the name of its tensor.
     ///
     /// # Errors
     /// The first transfer on which ranks might differ.
-    pub fn check(&self, transfers: &[Transfer], name: impl Fn(TensorId) -> Name) -> Result<Vec<Proof>, Mismatch> {
+    pub fn check<'t>(&self, transfers: impl IntoIterator<Item = (Name, &'t Transfer)>) -> Result<Vec<Proof>, Mismatch> {
         let mut proofs = Vec::new();
-        for transfer in transfers {
-            let tensor = name(transfer.tensor);
+        for (tensor, transfer) in transfers {
             let claims = self.transfer(transfer).map_err(|why| Mismatch { tensor, why })?;
             let claim = |claim| Proof { property: Property::Matching, tensor: Some(tensor), claim, of_route: true };
             proofs.extend(claims.map(claim));
@@ -61,15 +60,6 @@ impl Matching<'_> {
     fn transfer(&self, transfer: &Transfer) -> Result<Option<String>, String> {
         self.ahead(transfer)?;
         self.interior_first(transfer)?;
-        if transfer.brought != Brought::EachTime && !transfer.can_stay() {
-            return Err("it is not fetched each time, but its tile does not hold it".into());
-        }
-        if transfer.kept_by().is_some() {
-            return match transfer.interior_first {
-                true => Err("it is to be in flight while the interior is computed, but is not fetched".into()),
-                false => Ok(None),
-            };
-        }
         let (mut claims, mut shifted) = (Vec::new(), None);
         if let Some(Shift { counter, .. }) = transfer.route.shift()
             && transfer.level.innermost() != Some(counter)
@@ -189,7 +179,7 @@ impl Matching<'_> {
 
     /// Checks that every symbol has a value at the call, which other ranks can work out.
     fn known(&self, region: &Region, exprs: &[Expr], level: Depth) -> Result<(), String> {
-        match (level.0..self.loops).find(|&n| mentions(region, exprs, Symbol::Counter(LoopId(n)))) {
+        match (level.0..self.loops).find(|&n| mentions(region, exprs, Symbol::Counter(CounterId(n)))) {
             None => Ok(()),
             Some(counter) => Err(format!("it depends on loop {counter}, which is inside the call")),
         }
@@ -219,8 +209,8 @@ fn mentions(region: &Region, exprs: &[Expr], symbol: Symbol) -> bool {
 mod tests {
     use super::{Matching, Mismatch};
     use crate::expr::{Expr, Ranges, Symbol};
-    use crate::ids::{AxisId, Depth, LoopId, OperandId, TensorId};
-    use crate::nest::{Brought, Direction, Leg, Owners, Region, Route, Shift, Tile, Transfer};
+    use crate::ids::{ArrayId, AxisId, CounterId, Depth, KernelId};
+    use crate::nest::{Direction, End, Leg, Owners, Region, Route, Shift, Tile, Transfer};
     use polyshard_layout::{Mesh, Name, Reach};
 
     fn region(symbols: &[Symbol]) -> Region {
@@ -231,31 +221,23 @@ mod tests {
     /// Checks one transfer inside one of two loops, over the mesh (x, y).
     fn check(route: impl Into<Route>, symbols: &[Symbol]) -> Result<Vec<String>, Mismatch> {
         let mesh = Mesh::new([("x", 2), ("y", 3)]);
+        let (from, to) = (End::Array(ArrayId(0)), End::Tile(KernelId(0)));
         let transfer = Transfer {
-            tensor: TensorId(0),
-            direction: Direction::In,
-            operands: vec![OperandId(0)],
             level: Depth(1),
-            ahead: 0,
-            brought: Brought::EachTime,
-            interior_first: false,
-            region: region(symbols),
             route: route.into(),
             tile: Tile { capacity: 4, ..Tile::default() },
-            step: None,
-            tests: Vec::new(),
-            carried_out: std::collections::BTreeMap::new(),
+            ..Transfer::in_place(from, to, Direction::In, region(symbols))
         };
         let ranges = Ranges { coordinates: vec![2, 3], counters: vec![5, 5] };
         let matching = Matching { mesh: &mesh, ranges: &ranges, loops: 2 };
-        let proofs = matching.check(&[transfer], |_| Name::new("A"))?;
+        let proofs = matching.check([(Name::new("A"), &transfer)])?;
         Ok(proofs.into_iter().map(|proof| proof.claim).collect())
     }
 
     const X: Symbol = Symbol::Coordinate(AxisId(0));
     const Y: Symbol = Symbol::Coordinate(AxisId(1));
-    const OUTER: Symbol = Symbol::Counter(LoopId(0));
-    const INNER: Symbol = Symbol::Counter(LoopId(1));
+    const OUTER: Symbol = Symbol::Counter(CounterId(0));
+    const INNER: Symbol = Symbol::Counter(CounterId(1));
 
     #[test]
     fn a_group_shares_region_and_root() {
@@ -291,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_shift_is_as_good_as_its_first_iteration() {
-        let shift = |first: Leg| Route::from(first).then_shift(Shift { axis: AxisId(1), by: 1, counter: LoopId(0) });
+        let shift = |first: Leg| Route::from(first).then_shift(Shift { axis: AxisId(1), by: 1, counter: CounterId(0) });
         check(shift(Leg::exchange([Reach::All; 2])), &[X, Y, OUTER]).expect("pairs work out the same pieces");
         check(shift(Leg::collective(vec![0], Owners::Parts)), &[X, OUTER]).expect_err("ranks along x differ");
     }

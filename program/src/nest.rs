@@ -1,10 +1,11 @@
-//! Nests: one kernel with its schedule's loops, its transfers and its leaf.
+//! Nests: kernels with their schedule's loops, transfers and leaf.
 //!
-//! Loops, transfers and operands are numbered within their nest, and so are the counters in expressions. The statements of the
-//! [program](crate::Program) that the nest belongs to say when each of them runs.
+//! A program has them in [tables](crate::Body); [`NestView`] shows those of one kernel. Counters in expressions count the loops around a
+//! place, the outermost first. The statements of the program say when a transfer begins and ends, and when a leaf runs.
 //!
 //! | module | holds |
 //! | --- | --- |
+//! | `transfer`, `view` | rows of the tables of transfers, and the view of a kernel |
 //! | `region`, `route`, `interior`, `time_steps` | regions, routes, and the part of a leaf to compute while a halo is in flight |
 //! | `products`, `path`, `operation` | leaves of several operands |
 //! | `overlap`, `queries` | overlap with computation, queries |
@@ -24,62 +25,47 @@ mod region;
 mod route;
 mod steps;
 mod time_steps;
+mod transfer;
+mod view;
 
-pub use interior::{Interior, LeafPart};
+pub use interior::Interior;
 pub use overlap::{Overlap, SlicesOf};
 pub use path::PathStep;
 pub use products::{Factor, LoopBlock, Product};
 pub use region::{Blocks, Region};
 pub use route::{Algorithm, Direction, Leg, Owners, Packing, Route, Shift};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 pub use time_steps::{MOST_TIME_STEPS, TimeSteps};
+pub use transfer::{Buffers, End, Tile, Transfer};
+pub use view::{NestView, TransferView};
 
 use crate::expr::Expr;
 use crate::hint::Hint;
-use crate::ids::{ArrayId, Axes, Depth, LegId, NestId, OperandId, StepId, TensorId, TileId};
+use crate::ids::{ArrayId, Axes, LoopId, OperandId, StepId, TensorId, TransferId};
 use crate::kernel::Kernel;
 use crate::pattern::LeafKind;
 use crate::proof::Report;
 use crate::tile_statement::TileStatement;
 use crate::value::Value;
-use polyshard_layout::{Mesh, Name, Sharding};
+use polyshard_layout::Name;
 
-/// A kernel with the loops, transfers and leaf that its schedule lowered to.
-///
-/// ```
-/// # use polyshard::prelude::*;
-/// # let rows = kernel! { fn matmul(A: [f64; 4, 6], B: [f64; 6, 8]) -> C: [f64; 4, 8] { C[m, n] += A[m, k] * B[k, n] } };
-/// # vars!(m, n, k, mo, mi);
-/// # let (mesh, x) = (Mesh::new([("x", 2)]), "x");
-/// # let rows = rows.distribute([m], [mo], [mi], &mesh).shard("A", [m.at(x)]).shard("B", [k.at(x)]).shard("C", [m.at(x)]);
-/// // Rows of C = A * B on two ranks, as in the example of `Program`.
-/// let program = rows.lower()?;
-/// let nest = program.nest();
-/// assert_eq!(nest.kernel.statement(), "C[m, n] += A[m, k] * B[k, n]");
-/// assert_eq!(nest.steps[0], "distribute([m], [mo], [mi], mesh(x: 2))");
-/// assert_eq!(nest.transfers.len(), 3); // of A, B and C
-/// # Ok::<(), polyshard::Error>(())
-/// ```
+/// A kernel as its schedule lowered it: a row of the table of kernels, with the numbers of the arrays, loops and transfers that it uses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Nest {
+#[serde(deny_unknown_fields)]
+pub struct LoweredKernel {
     /// The kernel that it computes.
     pub kernel: Kernel,
     /// The steps of the schedule, as they print.
     pub steps: Vec<String>,
-    /// The mesh of ranks.
-    pub mesh: Mesh,
     /// The axes of the mesh along which all ranks compute the same, redundantly.
     #[serde(default, skip_serializing_if = "Axes::is_empty")]
     pub copies: Axes,
-    /// The program's arrays that the tensors are: the inputs, then the output.
+    /// The arrays that the tensors are: the inputs, then the output.
     pub arrays: Vec<ArrayId>,
-    /// The shardings of the tensors: the inputs, then the output.
-    pub shardings: Vec<Sharding>,
-    /// The serial loops by number, outermost first.
-    pub loops: Vec<Loop>,
-    /// The transfers of inputs to their readers, by number, and last that of the output to its owners.
-    pub transfers: Vec<Transfer>,
+    /// The serial loops around the leaf, outermost first.
+    pub loops: Vec<LoopId>,
+    /// The transfers of inputs to their readers, and last that of the output to its owners.
+    pub uses: Vec<Use>,
     /// The innermost operation.
     pub leaf: Leaf,
     /// Whether and how the kernel is applied several times.
@@ -91,6 +77,18 @@ pub struct Nest {
     pub hints: Vec<Hint>,
 }
 
+/// What a transfer is for a kernel: two kernels use the same transfer if the second one reads the tile of the first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Use {
+    /// The transfer.
+    pub transfer: TransferId,
+    /// The tensor of the kernel.
+    pub tensor: TensorId,
+    /// The leaf's operands that read the fetched region, ascending.
+    pub operands: Vec<OperandId>,
+}
+
 /// A serial loop, `0..extent` on all ranks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Loop {
@@ -100,145 +98,6 @@ pub struct Loop {
     pub extent: i64,
     /// The steps that made it.
     pub steps: Vec<StepId>,
-}
-
-/// One `communicate` made concrete: how a region of an input gets to its reader, or a computed region of the output to its owners.
-///
-/// An input has one transfer per region that its accesses touch: one for accesses that differ in constants alone.
-///
-/// ```
-/// # use polyshard::prelude::*;
-/// # let rows = kernel! { fn matmul(A: [f64; 4, 6], B: [f64; 6, 8]) -> C: [f64; 4, 8] { C[m, n] += A[m, k] * B[k, n] } };
-/// # vars!(m, n, k, mo, mi);
-/// # let (mesh, x) = (Mesh::new([("x", 2)]), "x");
-/// # let rows = rows.distribute([m], [mo], [mi], &mesh).shard("A", [m.at(x)]).shard("B", [k.at(x)]).shard("C", [m.at(x)]);
-/// use polyshard::program::{Depth, Direction};
-/// // Rows of C = A * B on two ranks, as in the example of `Program`.
-/// let program = rows.lower()?;
-/// let b = &program.nest().transfers[1];
-/// assert_eq!((b.direction, b.level), (Direction::In, Depth(0))); // once, before the leaf
-/// # Ok::<(), polyshard::Error>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Transfer {
-    /// The tensor.
-    pub tensor: TensorId,
-    /// Its direction.
-    pub direction: Direction,
-    /// The leaf's operands that read the fetched region, ascending.
-    pub operands: Vec<OperandId>,
-    /// The serial loops around it.
-    pub level: Depth,
-    /// How many iterations of the innermost of these loops lie between its beginning and its end: an input's transfer begins this many
-    /// before the iteration that reads it, and an output's ends this many after the iteration that computes it; 0 if both are in the same
-    /// iteration.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub ahead: usize,
-    /// Which runs of its nest fetch it.
-    #[serde(default, skip_serializing_if = "Brought::is_each_time")]
-    pub brought: Brought,
-    /// Whether the [interior](Leaf::interior) of the leaf is computed while it is in flight, and the iterations that read it after that.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub interior_first: bool,
-    /// The region that it moves.
-    pub region: Region,
-    /// How it is moved.
-    pub route: Route,
-    /// The region's buffers on this rank.
-    pub tile: Tile,
-    /// The step of the schedule that it follows from.
-    pub step: Option<StepId>,
-    /// The tests that led to the route, for [`Program::explain`](crate::Program::explain).
-    pub tests: Vec<String>,
-    /// Why collectives are carried out as they are, by their legs.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub carried_out: BTreeMap<LegId, String>,
-}
-
-/// Which runs of a nest fetch a transfer's region: all, unless the rank has received it since the array was last written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Brought {
-    /// All.
-    #[default]
-    EachTime,
-    /// The run in the first round of the [`Repeat`](crate::Statement::Repeat) around the nest: no round writes the array, so the tile
-    /// still holds the data in later rounds.
-    Once,
-    /// None: the region is in the tile of another nest that read it earlier in the same round.
-    For {
-        /// That nest.
-        nest: NestId,
-        /// The transfer that fetched it.
-        tile: TileId,
-    },
-}
-
-impl Brought {
-    fn is_each_time(&self) -> bool {
-        *self == Self::EachTime
-    }
-}
-
-impl Transfer {
-    /// Returns the transfer of another nest whose tile it reuses, if any.
-    #[must_use]
-    pub fn kept_by(&self) -> Option<(NestId, TileId)> {
-        match self.brought {
-            Brought::For { nest, tile } => Some((nest, tile)),
-            Brought::EachTime | Brought::Once => None,
-        }
-    }
-
-    /// Returns whether its tile can keep the fetched region for another run of the nest: if it is fetched into a tile that receives
-    /// nothing else.
-    #[must_use]
-    pub fn can_stay(&self) -> bool {
-        self.direction == Direction::In && self.level == Depth(0) && !self.route.is_in_place()
-    }
-}
-
-fn is_zero(number: &usize) -> bool {
-    *number == 0
-}
-
-/// The buffers of a transfer's region on a rank.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tile {
-    /// Elements of one buffer; 0 if the leaf reads or writes the shard.
-    pub capacity: usize,
-    /// Its buffers.
-    pub buffers: Buffers,
-    /// Whether its region is the same in all iterations, so that the messages of an exchange are planned once.
-    pub is_fixed: bool,
-    /// Whether the rank's own part of a halo's region is read in place, not copied into the tile.
-    pub own_in_place: bool,
-}
-
-/// The buffers of a tile.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Buffers {
-    /// None: the leaf reads or writes the rank's shard.
-    #[default]
-    Shard,
-    /// One.
-    One,
-    /// Two in turns: one is forwarded while the other receives.
-    Relay,
-    /// One more than this in turns: one is read while the others receive for the next iterations, or written while the others are sent.
-    Ahead(usize),
-}
-
-impl Buffers {
-    /// Returns the number of buffers.
-    #[must_use]
-    pub fn count(self) -> u64 {
-        match self {
-            Self::Shard => 0,
-            Self::One => 1,
-            Self::Relay => 2,
-            Self::Ahead(depth) => depth as u64 + 1,
-        }
-    }
 }
 
 /// One index variable inside the leaf: `low, low + stride, ..`, `count` values.

@@ -1,12 +1,11 @@
 //! Programs: arrays over a mesh of ranks, and the statements that compute and move them.
 //!
 //! ```text
-//! program   = mesh, element type, arrays; nests, moves, repetitions, statements
+//! program   = mesh, element type; arrays, transfers, loops, kernels, rounds, statements
 //! array     = name, shape, sharding; input, output or temporary
-//! nest      = a kernel: arrays, loops, transfers and their tiles, a leaf; see [`Nest`]
-//! move      = array -> array of another sharding
-//! transfer  = of a nest, between an array and a tile | a move, between two arrays
-//! statement = Repeat | Loop | Fill | Begin | Await | Compute | Free; see [`Statement`](crate::Statement)
+//! transfer  = between an array and a tile | a move, between two arrays
+//! kernel    = arrays, loops, the transfers that it uses, a leaf
+//! statement = Rounds | Loop | Fill | Begin | End | Compute | Free; see [`Statement`](crate::Statement)
 //! ```
 //!
 //! A program leaves nothing to decide: printing, pricing, emitting and running are recursions over it. All ranks run the same
@@ -18,31 +17,34 @@ mod flow;
 mod in_stages;
 mod kept;
 mod moves;
-mod repeat;
+mod place;
+mod placed;
 mod report;
 mod rooms;
+mod rounds;
 mod text;
 
 use body::Numbered;
-pub use body::{Body, Part};
+pub use body::{Body, Span};
 pub use check::ProgramError;
 pub use in_stages::StagedLeg;
-pub use moves::Move;
-pub use repeat::{Carried, MOST_ROUNDS, Repeat, Until};
+pub use moves::MoveView;
 pub use report::InRounds;
 pub use rooms::Rooms;
+pub use rounds::{Carried, MOST_ROUNDS, Rounds, Until};
 
 use crate::hint::Hint;
-use crate::ids::{ArrayId, NestId, RoomId, TransferId};
+use crate::ids::{ArrayId, KernelId, RoomId, TransferId};
 use crate::kernel::Kernel;
-use crate::nest::{Nest, Route};
+use crate::nest::{Loop, LoweredKernel, NestView, Route, Transfer};
 use crate::pattern::Pattern;
 use crate::proof::Report;
 use crate::reduction::MoveReduction;
 use crate::statement::Statement;
 use crate::volume::Volume;
 use polyshard_layout::{DType, Mesh, Name, Sharding};
-use serde::{Deserialize, Serialize};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize, Serializer};
 
 /// The role of an array in a program.
 ///
@@ -115,18 +117,12 @@ pub struct Array {
 /// println!("{program}\n{}", program.explain());
 /// # Ok::<(), polyshard::Error>(())
 /// ```
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "Written")]
 pub struct Program {
-    mesh: Mesh,
-    dtype: DType,
-    arrays: Vec<Array>,
     body: Body,
-    #[serde(skip_serializing)]
     report: Report,
-    #[serde(skip_serializing)]
     hints: Vec<Hint>,
-    #[serde(skip_serializing)]
     origin: Origin,
 }
 
@@ -142,55 +138,71 @@ enum Origin {
 impl PartialEq for Program {
     /// Whether ranks run the same; everything else follows from that, or states the program's origin.
     fn eq(&self, other: &Self) -> bool {
-        let Self { mesh, dtype, arrays, body, report: _, hints: _, origin: _ } = self;
-        (mesh, dtype, arrays, body) == (&other.mesh, &other.dtype, &other.arrays, &other.body)
+        self.body == other.body
     }
 }
 
-/// A program as stored in a file, without the parts derived from its body.
+/// The version of the form in which programs are stored in files.
+const VERSION: u64 = 1;
+
+impl Serialize for Program {
+    fn serialize<S: Serializer>(&self, file: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Versioned<'a> {
+            version: u64,
+            #[serde(flatten)]
+            body: &'a Body,
+        }
+        Versioned { version: VERSION, body: &self.body }.serialize(file)
+    }
+}
+
+/// A program as stored in a file, without the parts derived from its tables.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
+    #[serde(default)]
+    version: u64,
     mesh: Mesh,
     dtype: DType,
     arrays: Vec<Array>,
-    body: Body,
+    #[serde(default)]
+    transfers: Vec<Transfer>,
+    #[serde(default)]
+    loops: Vec<Loop>,
+    #[serde(default)]
+    kernels: Vec<LoweredKernel>,
+    #[serde(default)]
+    rounds: Vec<Rounds>,
+    #[serde(default)]
+    statements: Vec<Statement>,
+    /// The tables of programs before files had versions.
+    body: Option<IgnoredAny>,
 }
 
 impl TryFrom<Written> for Program {
     type Error = ProgramError;
 
-    fn try_from(Written { mesh, dtype, arrays, mut body }: Written) -> Result<Self, ProgramError> {
+    fn try_from(written: Written) -> Result<Self, ProgramError> {
+        let Written { version, mesh, dtype, arrays, transfers, loops, kernels, rounds, statements, body: old } =
+            written;
+        if version != VERSION || old.is_some() {
+            return Err(ProgramError::Version { version: if old.is_some() { 0 } else { version } });
+        }
         dtype.native()?;
+        let mut body = Body { mesh, dtype, arrays, transfers, loops, kernels, rounds, statements };
         body.forget_frees();
-        let program = Self::new(&mesh, dtype, arrays, body)?;
+        let program = Self::new(body)?;
         let mut is_gone_through = true;
-        for Numbered { number, part, .. } in program.body.numbered() {
-            if let Part::Nest(id, _) = part {
-                let nest = &program.body.nests[id.0];
+        for Numbered { number, span, .. } in program.body.numbered() {
+            for kernel in program.body.kernels_of(span) {
+                let nest = program.body.nest(kernel);
                 let why = |why| format!("`{}` {why}", nest.kernel.name());
                 let done = nest.go_through().map_err(why);
                 is_gone_through &= done.map_err(|why| ProgramError::Misfit { statement: number, why })?;
             }
         }
         Ok(Self { origin: Origin::File { is_gone_through }, ..program })
-    }
-}
-
-impl From<Nest> for Program {
-    /// The program of one kernel: its tensors are the arrays.
-    fn from(nest: Nest) -> Self {
-        let inputs = nest.kernel.inputs().len();
-        let nest = Nest { arrays: (0..=inputs).map(ArrayId).collect(), ..nest };
-        let arrays = nest.kernel.tensors().zip(&nest.shardings).enumerate().map(|(number, (tensor, sharding))| {
-            let kind = if number == inputs { ArrayKind::Output } else { ArrayKind::Input };
-            Array { name: tensor.name, sharding: sharding.clone(), kind }
-        });
-        let (mesh, dtype, arrays) = (nest.mesh.clone(), nest.kernel.dtype(), arrays.collect());
-        let (report, hints) = (nest.report.clone(), nest.hints.clone());
-        let mut body = Body::default();
-        body.run(nest);
-        Self { mesh, dtype, arrays, body, report, hints, origin: Origin::Derived }
     }
 }
 
@@ -259,56 +271,63 @@ impl Program {
         by: Option<MoveReduction>,
     ) -> Result<Self, ProgramError> {
         let array = |sharding: &Sharding, kind| Array { name, sharding: sharding.clone(), kind };
-        let arrays = vec![array(source, ArrayKind::Input), array(target, ArrayKind::Output)];
-        let mut body = Body::default();
-        let moved = Move::direct([ArrayId(0), ArrayId(1)], [source, target], dtype, Vec::new());
+        let mut body = Body::new(source.mesh(), dtype);
+        body.arrays = vec![array(source, ArrayKind::Input), array(target, ArrayKind::Output)];
+        let moved = Transfer::between([ArrayId(0), ArrayId(1)], [source, target], dtype, Vec::new());
         body.transfer(match by {
             Some(MoveReduction { op, procedure }) => {
                 let axes = source.closed_axes(target).unwrap_or_default();
-                Move { op, route: Route::by_procedure(axes, procedure), ..moved }
+                Transfer { op, route: Route::by_procedure(axes, procedure), ..moved }
             }
             None => moved,
         });
-        Self::new(source.mesh(), dtype, arrays, body)
+        Self::new(body)
     }
 
-    /// Returns the program that runs this body over arrays of `dtype` on the ranks of `mesh`; temporaries are freed after the last
-    /// statement that reads them.
+    /// Returns the program of the one kernel of a body, whose arrays are its tensors, as a schedule was lowered to it; nothing is checked.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn lowered(body: Body) -> Self {
+        let (report, hints) = (body.kernels[0].report.clone(), body.kernels[0].hints.clone());
+        Self { body, report, hints, origin: Origin::Derived }
+    }
+
+    /// Returns the program of these tables, whose temporaries are freed after the last statement that reads them.
     ///
     /// # Errors
-    /// - [`NoArray`](ProgramError::NoArray) if a statement names an array that does not exist;
-    /// - [`Unwritten`](ProgramError::Unwritten) if it reads one before a statement writes it;
+    /// - [`NoRow`](ProgramError::NoRow) if a row or a statement names a row that does not exist;
+    /// - [`Unwritten`](ProgramError::Unwritten) if a statement reads an array before a statement writes it;
     /// - [`Overwritten`](ProgramError::Overwritten) if it writes an input, or an array that was written before;
-    /// - [`Misfit`](ProgramError::Misfit) if a kernel reads or writes an array in another sharding than its schedule says, the
-    ///   shapes of a move differ, a move is by a reduction that does not close its sums, or the statements are not those of the
-    ///   nests and moves;
-    /// - [`Unfinished`](ProgramError::Unfinished) if a nest or a move is left out, or a move is not awaited;
+    /// - [`Misfit`](ProgramError::Misfit) if the parts of a kernel do not fit together, the shapes of a move differ, a move is by a
+    ///   reduction that does not close its sums, or a transfer does not begin and end where the rules of
+    ///   [statements](crate::Statement) allow it;
+    /// - [`Unfinished`](ProgramError::Unfinished) if a kernel or a move is left out, or a move does not end;
     /// - [`NoOutput`](ProgramError::NoOutput) if no statement writes an array.
-    pub fn new(mesh: &Mesh, dtype: DType, arrays: Vec<Array>, mut body: Body) -> Result<Self, ProgramError> {
-        check::check(mesh, dtype, &arrays, &body)?;
-        body.free_temporaries(&arrays);
-        let flow = body.flow(&arrays);
-        let report = Report::of_program(dtype, &arrays, &body, flow.proofs);
-        let hints = body.nests.iter().flat_map(|nest| nest.hints.iter().cloned()).chain(flow.hints).collect();
-        Ok(Self { mesh: mesh.clone(), dtype, arrays, body, report, hints, origin: Origin::Derived })
+    pub fn new(mut body: Body) -> Result<Self, ProgramError> {
+        check::check(&body)?;
+        body.free_temporaries();
+        let flow = body.flow();
+        let report = Report::of_program(&body, flow.proofs);
+        let hints = body.kernels.iter().flat_map(|row| row.hints.iter().cloned()).chain(flow.hints).collect();
+        Ok(Self { body, report, hints, origin: Origin::Derived })
     }
 
     /// Returns the mesh.
     #[must_use]
     pub fn mesh(&self) -> &Mesh {
-        &self.mesh
+        &self.body.mesh
     }
 
     /// Returns the element type of all arrays.
     #[must_use]
     pub fn dtype(&self) -> DType {
-        self.dtype
+        self.body.dtype
     }
 
     /// Returns the arrays by number.
     #[must_use]
     pub fn arrays(&self) -> &[Array] {
-        &self.arrays
+        &self.body.arrays
     }
 
     /// Returns the array with this number.
@@ -317,18 +336,18 @@ impl Program {
     /// If there is no such array.
     #[must_use]
     pub fn array(&self, id: ArrayId) -> &Array {
-        &self.arrays[id.0]
+        &self.body.arrays[id.0]
     }
 
     /// Returns the volume of a transfer.
     ///
     /// ```
     /// use polyshard::prelude::*;
-    /// use polyshard::program::{MoveId, TransferId};
+    /// use polyshard::program::TransferId;
     /// let mesh = Mesh::new([("x", 2)]);
     /// let by = |dim| Sharding::new(&mesh, &[4, 6], &[Placement::block(dim, mesh.axes::<1>()[0])]).expect("a sharding");
     /// let program = Program::redistribution("A", [&by(0), &by(1)], DType::F64)?;
-    /// assert_eq!(program.volume(TransferId::Array(MoveId(0))).received, 6 * 8);
+    /// assert_eq!(program.volume(TransferId(0)).received, 6 * 8);
     /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
@@ -336,10 +355,12 @@ impl Program {
     /// If there is no such transfer.
     #[must_use]
     pub fn volume(&self, id: TransferId) -> Volume {
-        match id {
-            TransferId::Tile { nest, tile } => self.body.nests[nest.0].volumes()[tile.0],
-            TransferId::Array(moved) => self.body.moves[moved.0].volume(&self.arrays, self.dtype),
+        if let Some(moved) = self.body.moved(id) {
+            return moved.volume();
         }
+        let (nest, position) =
+            self.body.of_tile(id).expect("a transfer is a move or of a tile; this is a bug in polyshard");
+        nest.volumes()[position]
     }
 
     /// Returns the inputs, in the order in which a run takes them.
@@ -355,11 +376,11 @@ impl Program {
     /// Returns the numbers of the arrays of this kind, ascending.
     #[must_use]
     pub fn of_kind(&self, kind: ArrayKind) -> Vec<ArrayId> {
-        let found = self.arrays.iter().enumerate().filter(|(_, array)| array.kind == kind);
+        let found = self.body.arrays.iter().enumerate().filter(|(_, array)| array.kind == kind);
         found.map(|(number, _)| ArrayId(number)).collect()
     }
 
-    /// Returns its body: its nests, moves and statements.
+    /// Returns its tables and statements.
     #[must_use]
     pub fn body(&self) -> &Body {
         &self.body
@@ -373,11 +394,11 @@ impl Program {
     #[must_use]
     pub fn sharding(&self, name: impl AsRef<str>) -> &Sharding {
         let name = name.as_ref();
-        match self.arrays.iter().find(|array| array.name == *name) {
+        match self.body.arrays.iter().find(|array| array.name == *name) {
             Some(array) => &array.sharding,
             None => {
                 let mut names = Vec::new();
-                for array in &self.arrays {
+                for array in &self.body.arrays {
                     if !names.contains(&array.name.as_str()) {
                         names.push(array.name.as_str());
                     }
@@ -395,62 +416,59 @@ impl Program {
     /// Returns, for each temporary, the number of the memory that holds it: temporaries that are not alive together may share memory.
     #[must_use]
     pub fn slots(&self) -> Vec<Option<RoomId>> {
-        self.body.slots(&self.arrays)
+        self.body.slots()
     }
 
-    /// Returns the nests that write elements of an array, the one that starts it first; none if other elements of it have values from
-    /// an input, or if a nest writes all of them. Elements that none of these nests writes hold the initial value of the first one's
+    /// Returns the kernels that write elements of an array, the one that starts it first; none if other elements of it have values from
+    /// an input, or if a kernel writes all of them. Elements that none of these kernels writes hold the initial value of the first one's
     /// sums.
     #[must_use]
-    pub fn writers(&self, id: ArrayId) -> Option<Vec<NestId>> {
-        self.body.writers(id, &self.arrays)
+    pub fn writers(&self, id: ArrayId) -> Option<Vec<KernelId>> {
+        self.body.writers(id)
     }
 
     /// Returns whether an array has another name in the next round.
     #[must_use]
     pub fn is_carried(&self, id: ArrayId) -> bool {
-        self.body.repeats.iter().any(|repeat| repeat.renamed().contains(&id))
+        self.body.rounds.iter().any(|rounds| rounds.renamed().contains(&id))
     }
 
-    /// Returns, by nest, the maximum number of its runs.
+    /// Returns, by kernel, the maximum number of its runs.
     #[must_use]
     pub fn runs(&self) -> Vec<u64> {
         fn add(body: &Body, statements: &[Statement], times: u64, runs: &mut [u64]) {
-            for part in Body::parts_of(statements) {
-                match part {
-                    Part::Nest(id, _) => runs[id.0] = times,
-                    Part::Repeat(id, round) => {
-                        add(body, round, times.saturating_mul(body.repeats[id.0].times), runs);
-                    }
-                    Part::Begin(_) | Part::Await(_) | Part::Free(_) => {}
+            for span in body.spans(statements) {
+                body.kernels_of(span).into_iter().for_each(|kernel| runs[kernel.0] = times);
+                if let [Statement::Rounds(id, round)] = span.statements {
+                    add(body, round, times.saturating_mul(body.rounds[id.0].times), runs);
                 }
             }
         }
-        let mut runs = vec![0; self.body.nests.len()];
+        let mut runs = vec![0; self.body.kernels.len()];
         add(&self.body, &self.body.statements, 1, &mut runs);
         runs
     }
 
-    /// Returns the nests by number.
-    pub fn nests(&self) -> impl ExactSizeIterator<Item = &Nest> {
-        self.body.nests.iter()
+    /// Returns the kernels by number, with their loops and transfers.
+    pub fn nests(&self) -> impl ExactSizeIterator<Item = NestView<'_>> {
+        self.body.nests()
     }
 
-    /// Returns the moves between arrays by number.
-    pub fn moves(&self) -> impl ExactSizeIterator<Item = &Move> {
-        self.body.moves.iter()
+    /// Returns the moves between arrays, in the order of their numbers.
+    pub fn moves(&self) -> impl Iterator<Item = MoveView<'_>> {
+        self.body.moves()
     }
 
-    /// Returns the nest of a program that is one kernel.
+    /// Returns the kernel of a program that is one kernel, with its loops and transfers.
     ///
     /// # Panics
     /// If the program is not one kernel and nothing else; [`nests`](Self::nests) returns those of any program.
     #[track_caller]
     #[must_use]
-    pub fn nest(&self) -> &Nest {
+    pub fn nest(&self) -> NestView<'_> {
         self.body.only_nest().unwrap_or_else(|| {
-            let (nests, moves) = (self.body.nests.len(), self.body.moves.len());
-            panic!("a program of {nests} kernels and {moves} moves is not one kernel; go through its `nests`")
+            let (kernels, moves) = (self.body.kernels.len(), self.moves().count());
+            panic!("a program of {kernels} kernels and {moves} moves is not one kernel; go through its `nests`")
         })
     }
 
@@ -461,7 +479,7 @@ impl Program {
     #[track_caller]
     #[must_use]
     pub fn kernel(&self) -> &Kernel {
-        &self.nest().kernel
+        &self.nest().row.kernel
     }
 
     /// Returns the steps of the schedule of a program that is one kernel, as they print.
@@ -471,7 +489,7 @@ impl Program {
     #[track_caller]
     #[must_use]
     pub fn steps(&self) -> &[String] {
-        &self.nest().steps
+        &self.nest().row.steps
     }
 
     /// Returns the proofs and bounds.
@@ -509,9 +527,9 @@ impl Program {
     #[doc(hidden)]
     #[must_use]
     pub fn by_exchange(&self) -> Self {
-        let body = self.body.with_nests(Nest::by_exchange, &self.arrays);
-        let mut program = Self { body, ..self.clone() };
-        program.report = program.body.report(program.dtype, &program.arrays);
+        let mut program = self.clone();
+        program.body.exchange_all();
+        program.report = program.body.report();
         program
     }
 }

@@ -1,16 +1,16 @@
 //! Bounds of a nest per rank: memory and traffic, from the volumes of its transfers.
 
-use crate::nest::Nest;
+use crate::nest::NestView;
 use crate::proof::{Proof, Report};
 use crate::traffic::Busiest;
 
 /// The bounds of a nest, from counts if given, together with its proofs.
-pub(crate) fn report(nest: &Nest, busiest: Option<&Busiest>, proofs: Vec<Proof>) -> Report {
+pub(crate) fn report(nest: &NestView<'_>, busiest: Option<&Busiest>, proofs: Vec<Proof>) -> Report {
     let size = nest.kernel.dtype().size() as u64;
     let mut tile_bytes = (nest.leaf.op.scratch() as u64).saturating_mul(size);
     let (volumes, traffic_bytes) = nest.traffic_of(busiest);
     // A reused region is in the tile of another nest.
-    for (transfer, volume) in nest.transfers.iter().zip(volumes).filter(|(transfer, _)| transfer.kept_by().is_none()) {
+    for (transfer, volume) in nest.transfers.iter().zip(volumes).filter(|(transfer, _)| transfer.reused.is_none()) {
         let tile = (transfer.tile.capacity as u64).saturating_mul(size);
         let buffers = tile.saturating_mul(transfer.tile.buffers.count());
         // Data sent ahead and data received are held for each iteration in flight.

@@ -1,89 +1,70 @@
 //! Statements: the actions of all ranks, in order.
 //!
 //! ```text
-//! statement = Repeat n statement*       rounds, on arrays that each passes to the next one
-//!           | Loop counter statement*   counter in 0..extent, the same on all ranks
-//!           | Fill tile                 an output tile of identities, or the sums of a neighbour
-//!           | Begin transfer            fetch a region of an input, send the output tile to its owners, or move an array
-//!           | BeginFor tile n           fetch the region of another iteration, if the loop has that one
-//!           | Await transfer            until it is complete
-//!           | AwaitFor tile n           until the tile of another iteration is sent, if the loop has that one
-//!           | Compute nest              its leaf, on tiles
-//!           | ComputeInterior nest      the part of its leaf that does not read halos in flight
-//!           | ComputeRims nest          the rest of its leaf
-//!           | Free array                a temporary that nothing reads any more
+//! statement = Rounds rounds statement*   repeated, on arrays that each round passes to the next one
+//!           | Loop loop statement*       counter in 0..extent, the same on all ranks
+//!           | Fill transfer              an output tile of identities, or the sums of a neighbour
+//!           | Begin transfer at          fetch a region of an input, send the output's tile to its owners, or move an array
+//!           | End transfer at            wait until it is complete
+//!           | Compute kernel part        its leaf, on tiles
+//!           | Free array                 a temporary that nothing reads any more
 //! ```
+//!
+//! Any order is legal in which each begin has one end, no buffer is written while it is in flight or still read, and data is read only
+//! after its transfer has ended; the check of programs verifies this.
 
-use crate::ids::{ArrayId, LoopId, NestId, RepeatId, TileId, TransferId};
+use crate::ids::{ArrayId, KernelId, LoopId, RoundsId, TransferId};
 use serde::{Deserialize, Serialize};
 
 /// A statement of a program; see the module's grammar.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Statement {
-    /// Runs the body in rounds; the body has statements of whole nests and moves.
-    Repeat {
-        /// The number of rounds, and the arrays carried from one to the next.
-        id: RepeatId,
-        /// The statements of a round.
-        body: Vec<Statement>,
-    },
-    /// Runs the body once per value of a counter, the same on all ranks.
-    Loop {
-        /// The nest whose loop it is.
-        nest: NestId,
-        /// The loop.
-        counter: LoopId,
-        /// The statements that it repeats.
-        body: Vec<Statement>,
-    },
-    /// Fills an output tile with the identity of its kernel's operation, or takes over the sums of a neighbour.
-    Fill {
-        /// The nest whose tile it is.
-        nest: NestId,
-        /// The tile.
-        tile: TileId,
-    },
+    /// Runs statements in rounds; among them are all statements of a kernel or none, and both ends of a move or none.
+    Rounds(RoundsId, Vec<Statement>),
+    /// Runs statements once per value of a counter, the same on all ranks. Kernels whose loop it is may both have statements in it.
+    Loop(LoopId, Vec<Statement>),
+    /// Fills an output's tile with the identity of its kernel's operation, or takes over the sums of a neighbour.
+    Fill(TransferId),
     /// Starts a transfer.
-    Begin(TransferId),
-    /// Starts a transfer for another iteration of the innermost loop around its reader than the current one; does nothing if the loop
-    /// has no such iteration.
-    BeginFor {
-        /// The nest whose loop it is.
-        nest: NestId,
-        /// The tile into which the transfer fetches its region.
-        tile: TileId,
-        /// The loop.
-        counter: LoopId,
-        /// Its iteration.
-        iteration: Iteration,
-    },
-    /// Waits until a transfer is complete; of those begun for several iterations, the one that began first.
-    Await(TransferId),
-    /// Waits until the output's tile of another iteration than the current one, whose transfer began in that iteration, has been sent,
-    /// and combines the contributions received; does nothing if the loop has no such iteration.
-    AwaitFor {
-        /// The nest whose loop it is.
-        nest: NestId,
-        /// The tile.
-        tile: TileId,
-        /// The loop.
-        counter: LoopId,
-        /// Its iteration.
-        iteration: Iteration,
-    },
-    /// Runs the leaf of a nest.
-    Compute(NestId),
-    /// Runs the [interior](crate::Leaf::interior) of a nest's leaf, while halos are in flight.
-    ComputeInterior(NestId),
-    /// Runs the part of a nest's leaf that is not its interior.
-    ComputeRims(NestId),
+    Begin(TransferId, At),
+    /// Waits until a transfer is complete; of those in flight for several iterations, the one that began first.
+    End(TransferId, At),
+    /// Runs the leaf of a kernel, or a part of it: its [interior](crate::Leaf::interior) while halos are in flight, then its rims.
+    Compute(KernelId, LeafPart),
     /// Frees a temporary that nothing reads any more.
     Free(ArrayId),
 }
 
-/// An iteration of a loop.
+/// Which iterations of a leaf are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LeafPart {
+    /// All.
+    Whole,
+    /// Those of the interior.
+    Interior,
+    /// All others.
+    Rims,
+}
+
+/// For which iteration, and in which rounds, a transfer begins or ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct At {
+    /// The iteration of the innermost loop around the tile; if the loop has no such iteration, nothing happens.
+    #[serde(default, skip_serializing_if = "Iteration::is_now")]
+    pub iteration: Iteration,
+    /// Whether it happens in the first of the rounds around it only: no round writes the array, so the tile holds the data in later
+    /// rounds, too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub first_round: bool,
+}
+
+/// An iteration of a loop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Iteration {
+    /// The current one.
+    #[default]
+    Now,
     /// The one in which the counter has this value.
     At(i64),
     /// The one this many after the current one.
@@ -92,23 +73,46 @@ pub enum Iteration {
     Earlier(i64),
 }
 
-impl Statement {
-    /// Returns the nest that it belongs to; none for moves, repetitions and statements that free arrays.
+impl Iteration {
+    fn is_now(&self) -> bool {
+        *self == Self::Now
+    }
+
+    /// Returns the value that the counter has in it, if the current one is `now`.
     #[must_use]
-    pub fn nest(&self) -> Option<NestId> {
-        match *self {
-            Self::Loop { nest, .. }
-            | Self::Fill { nest, .. }
-            | Self::BeginFor { nest, .. }
-            | Self::AwaitFor { nest, .. }
-            | Self::Compute(nest)
-            | Self::ComputeInterior(nest)
-            | Self::ComputeRims(nest) => Some(nest),
-            Self::Begin(TransferId::Tile { nest, .. }) | Self::Await(TransferId::Tile { nest, .. }) => Some(nest),
-            Self::Repeat { .. }
-            | Self::Begin(TransferId::Array(_))
-            | Self::Await(TransferId::Array(_))
-            | Self::Free(_) => None,
+    pub fn counter(self, now: i64) -> i64 {
+        match self {
+            Self::Now => now,
+            Self::At(value) => value,
+            Self::Later(by) => now.saturating_add(by),
+            Self::Earlier(by) => now.saturating_sub(by),
+        }
+    }
+}
+
+impl At {
+    /// In the current iteration, in each round.
+    pub const NOW: Self = Self { iteration: Iteration::Now, first_round: false };
+}
+
+impl From<Iteration> for At {
+    fn from(iteration: Iteration) -> Self {
+        Self { iteration, first_round: false }
+    }
+}
+
+impl Statement {
+    /// Returns the begin of a transfer in the current iteration, and its end.
+    #[must_use]
+    pub fn both(transfer: TransferId) -> [Self; 2] {
+        [Self::Begin(transfer, At::NOW), Self::End(transfer, At::NOW)]
+    }
+
+    /// Calls `visit` for it and all statements inside it, the outer ones first.
+    pub fn visit(&self, visit: &mut impl FnMut(&Self)) {
+        visit(self);
+        if let Self::Rounds(_, body) | Self::Loop(_, body) = self {
+            body.iter().for_each(|statement| statement.visit(visit));
         }
     }
 }

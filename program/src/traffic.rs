@@ -3,7 +3,7 @@
 
 use crate::expr::{Expr, Ranges};
 use crate::ids::{Depth, TensorId};
-use crate::nest::{Algorithm, Direction, Leg, Nest, Owners, Region, Transfer};
+use crate::nest::{Direction, NestView, Owners, Region, Transfer, TransferView};
 use crate::received::{Receiver, received};
 use crate::reduction::Procedure;
 use polyshard_layout::{Along, Neighbours, Sharding, Stages, Stencil, SumKind};
@@ -50,9 +50,9 @@ impl OfTransfer {
 type ByProcedure = BTreeMap<usize, Vec<usize>>;
 
 /// The bytes that the busiest rank receives; none if there are too many steps to count.
-pub(crate) fn of_busiest(nest: &Nest) -> Option<Busiest> {
+pub(crate) fn of_busiest(nest: &NestView<'_>) -> Option<Busiest> {
     let (ranges, ranks) = (nest.ranges(), nest.mesh.size());
-    let looked_at = |transfer: &Transfer| {
+    let looked_at = |transfer: &TransferView<'_>| {
         let extents = ranges.counters[..transfer.level.0].iter();
         let steps = extents.fold(1u64, |product, &extent| product.saturating_mul(extent.max(0) as u64));
         let tiles = others(transfer, nest).max(1).saturating_mul(most_blocks(&transfer.region, &ranges));
@@ -90,14 +90,12 @@ pub(crate) fn of_busiest(nest: &Nest) -> Option<Busiest> {
 }
 
 /// The number of ranks whose tiles or shards are examined to count the bytes that one rank receives in one step.
-fn others(transfer: &Transfer, nest: &Nest) -> u64 {
+fn others(transfer: &Transfer, nest: &NestView<'_>) -> u64 {
     let all_is_fetched = |reach: &Neighbours| transfer.direction == Direction::In && reach.stencil == Stencil::Box;
-    match transfer.route.at_owners() {
-        [Leg::Halo { reach } | Leg::Exchange { reach, .. }] if !all_is_fetched(reach) => {
-            nest.mesh.others_in_reach(reach) as u64
-        }
+    match transfer.route.among() {
+        Some(reach) if !all_is_fetched(reach) => nest.mesh.others_in_reach(reach) as u64,
         // All ranks go through the steps of a procedure.
-        [Leg::Collective { by: Algorithm::Procedure(_), .. }] => nest.mesh.size() as u64,
+        _ if transfer.route.procedure().is_some() => nest.mesh.size() as u64,
         _ => 1,
     }
 }
@@ -133,19 +131,19 @@ pub(crate) fn in_all_steps<E>(
 
 /// One rank of a nest, which evaluates its expressions.
 pub(crate) struct Rank<'a> {
-    nest: &'a Nest,
+    nest: &'a NestView<'a>,
     pub(crate) coordinates: Vec<usize>,
     indices: Vec<i64>,
 }
 
 impl<'a> Rank<'a> {
-    pub(crate) fn new(nest: &'a Nest, coordinates: Vec<usize>) -> Self {
+    pub(crate) fn new(nest: &'a NestView<'a>, coordinates: Vec<usize>) -> Self {
         Self { nest, indices: coordinates.iter().map(|&at| at as i64).collect(), coordinates }
     }
 
     /// The bytes that the rank receives by a transfer in one step.
-    fn received(&self, transfer: &Transfer, counters: &[i64], known: &RefCell<ByProcedure>) -> u64 {
-        if transfer.kept_by().is_some() {
+    fn received(&self, transfer: &TransferView<'_>, counters: &[i64], known: &RefCell<ByProcedure>) -> u64 {
+        if transfer.reused.is_some() {
             return 0;
         }
         let Some(shift) = transfer.route.shift() else { return self.received_at_owners(transfer, counters, known) };
@@ -157,7 +155,7 @@ impl<'a> Rank<'a> {
     }
 
     /// The bytes that the rank receives by the legs between owners and tiles.
-    fn received_at_owners(&self, transfer: &Transfer, counters: &[i64], known: &RefCell<ByProcedure>) -> u64 {
+    fn received_at_owners(&self, transfer: &TransferView<'_>, counters: &[i64], known: &RefCell<ByProcedure>) -> u64 {
         // The region held in between may have elements where the region itself is empty.
         let legs = transfer.at_owners().map(|(_, leg, region)| {
             received(leg, transfer.direction, &Now { rank: self, tensor: transfer.tensor, region, counters, known })
@@ -262,7 +260,7 @@ impl Now<'_, '_> {
     fn read_from_all_others(&self) -> u64 {
         let Some(ranges) = self.ranges() else { return 0 };
         let distinct = ranges.iter().map(Along::distinct).fold(1, u64::saturating_mul);
-        let own = self.rank.read_from(self.rank, &self.rank.nest.shardings[self.tensor.0], &ranges);
+        let own = self.rank.read_from(self.rank, self.rank.nest.shardings[self.tensor.0], &ranges);
         (distinct - own).saturating_mul(self.element())
     }
 }

@@ -1,8 +1,8 @@
 //! Volumes of transfers: the only source for reports, explanations and prices. Tests: `tests/it/explained.rs`.
 
 use crate::expr::{Expr, Ranges, Symbol};
-use crate::ids::{Depth, LoopId};
-use crate::nest::{Direction, Leg, Nest, Owners, Transfer};
+use crate::ids::{CounterId, Depth};
+use crate::nest::{Direction, Leg, NestView, Owners, Transfer, TransferView};
 use crate::received::{Receiver, received};
 use crate::reduction::Procedure;
 use crate::staged::{Parts, Staging, staged};
@@ -27,7 +27,7 @@ pub struct Volume {
     pub is_counted: bool,
 }
 
-impl Nest {
+impl NestView<'_> {
     /// Returns the volume of each transfer.
     #[must_use]
     pub fn volumes(&self) -> Vec<Volume> {
@@ -43,9 +43,9 @@ impl Nest {
 
     /// The same, from these counts if given.
     pub(crate) fn traffic_of(&self, busiest: Option<&Busiest>) -> (Vec<Volume>, u64) {
-        let volume = |(number, transfer): (usize, &Transfer)| {
+        let volume = |(number, transfer): (usize, &TransferView<'_>)| {
             let bound = Bound::new(self, transfer).volume();
-            if transfer.kept_by().is_some() {
+            if transfer.reused.is_some() {
                 return Volume { busy: 0, each: 0, received: 0, staged: 0, is_counted: true, ..bound };
             }
             match busiest.map(|busiest| &busiest.of_transfers[number]) {
@@ -76,8 +76,8 @@ fn executions(ranges: &Ranges, level: Depth) -> u64 {
 
 /// Bounds on a transfer from the extents of its tile, without examining single ranks.
 struct Bound<'a> {
-    nest: &'a Nest,
-    transfer: &'a Transfer,
+    nest: &'a NestView<'a>,
+    transfer: &'a TransferView<'a>,
     /// The bytes of a tile.
     tile: u64,
     /// Its distinct bytes: elements that are read twice, on both sides of the end of a periodic dimension, are received once.
@@ -87,7 +87,7 @@ struct Bound<'a> {
 }
 
 impl<'a> Bound<'a> {
-    fn new(nest: &'a Nest, transfer: &'a Transfer) -> Self {
+    fn new(nest: &'a NestView<'a>, transfer: &'a TransferView<'a>) -> Self {
         let size = nest.kernel.dtype().size() as u64;
         let shard = nest.shardings[transfer.tensor.0].largest_shard().saturating_mul(size);
         let tile = (transfer.tile.capacity as u64).saturating_mul(size);
@@ -122,7 +122,7 @@ impl<'a> Bound<'a> {
             None => Parts::Interleaved,
         };
         let staging = Staging {
-            mesh: &nest.mesh,
+            mesh: nest.mesh,
             tile,
             part,
             is_under_way,
@@ -139,7 +139,7 @@ impl<'a> Bound<'a> {
     /// The dimension along which the parts that ranks along these axes own are consecutive in the tile, in rank order, each in one
     /// piece; none if they may interleave.
     fn parts_along(&self, axes: &[usize]) -> Option<usize> {
-        let (sharding, region) = (&self.nest.shardings[self.transfer.tensor.0], &self.transfer.region);
+        let (sharding, region) = (self.nest.shardings[self.transfer.tensor.0], &self.transfer.region);
         let digit = |axis: &usize| match sharding.sources().iter().find(|(source, _)| source == axis)? {
             (_, AxisSource::Digit { digit, stride, .. }) => Some((digit.dim, digit.level, Reverse(*stride))),
             _ => None,
@@ -154,8 +154,8 @@ impl<'a> Bound<'a> {
 
     /// Whether the tile is the same in all iterations, and has all indices that a rank owns along the dimensions after this one.
     fn is_whole_behind(&self, dim: usize) -> bool {
-        let (sharding, region) = (&self.nest.shardings[self.transfer.tensor.0], &self.transfer.region);
-        let varies = (0..self.nest.loops.len()).any(|number| region.mentions(Symbol::Counter(LoopId(number))));
+        let (sharding, region) = (self.nest.shardings[self.transfer.tensor.0], &self.transfer.region);
+        let varies = (0..self.nest.loops.len()).any(|number| region.mentions(Symbol::Counter(CounterId(number))));
         let owned = sharding.dims().iter().zip(sharding.shape()).map(|(layout, &extent)| layout.max_owned(extent));
         let pairs = owned.zip(region.max_extents(&self.nest.ranges()));
         !varies && pairs.skip(dim + 1).all(|(owned, extent)| owned as i64 <= extent)
@@ -174,10 +174,10 @@ impl<'a> Bound<'a> {
             }
         };
         let legs = transfer.route.at_owners().iter().map(|leg| received(leg, transfer.direction, self));
-        let at_owners = match transfer.route.at_owners() {
-            // The ranks that a tile is permuted to are those that broadcast it, so no rank receives it twice.
-            [Leg::Permute { .. }, Leg::Collective { .. }] if transfer.direction == Direction::In => self.distinct,
-            _ => legs.fold(0, u64::saturating_add),
+        // The ranks that a tile is permuted to are those that broadcast it, so no rank receives it twice.
+        let at_owners = match transfer.direction == Direction::In && transfer.route.is_permuted_first() {
+            true => self.distinct,
+            false => legs.fold(0, u64::saturating_add),
         };
         let received = shifted.saturating_mul(times - rounds).saturating_add(at_owners.saturating_mul(rounds));
         let each = match transfer.direction {
@@ -259,7 +259,7 @@ impl Receiver for Bound<'_> {
 }
 
 /// Maximum number of elements of one output tile that one rank owns.
-fn most_owned(nest: &Nest, output: &Transfer) -> u64 {
+fn most_owned(nest: &NestView<'_>, output: &Transfer) -> u64 {
     let most = output.region.max_extents(&nest.ranges());
     let dims = nest.output_sharding().dims().iter().zip(&output.region.blocks);
     let owned = dims.zip(most).map(|((layout, blocks), most)| match blocks {

@@ -2,7 +2,7 @@
 
 use crate::ids::{Depth, LeafLoopId, OperandId};
 use crate::kernel::{Assign, IndexVar, Kernel};
-use crate::nest::{Factor, LeafAccess, LeafOp, Nest, Product, Role, Transfer};
+use crate::nest::{Factor, LeafAccess, LeafOp, NestView, Product, Role, TransferView};
 use crate::program::Program;
 use crate::traffic::{Rank, in_all_steps};
 use crate::value::Value;
@@ -133,7 +133,7 @@ impl LeafProduct {
     }
 }
 
-impl Nest {
+impl NestView<'_> {
     /// Returns the work of its leaf.
     ///
     /// ```
@@ -265,11 +265,12 @@ impl Nest {
     /// let panels = matmul.distribute(["m"], ["mo"], ["mi"], &mesh).divide("k", "ko", "ki", 2).reorder(["ko", "mi", "n", "ki"]);
     /// let program = panels.shard("A", [Var::new("m").at("x")]).communicate("A", "ko").lower()?;
     /// // Of each of its four rows of A, a rank reads half at a time.
-    /// assert_eq!(program.nest().rows(&program.nest().transfers[0]), 4);
+    /// let nest = program.nest();
+    /// assert_eq!(nest.rows(&nest.transfers[0]), 4);
     /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use]
-    pub fn rows(&self, transfer: &Transfer) -> u64 {
+    pub fn rows(&self, transfer: &TransferView<'_>) -> u64 {
         let shard = self.shardings[transfer.tensor.0].local_shape(&vec![0; self.mesh.ndim()]);
         let extents = transfer.region.max_distinct(&self.ranges());
         let partial = extents.iter().zip(&shard).rposition(|(&extent, &whole)| extent < whole as i64);
@@ -350,7 +351,7 @@ impl Nest {
 }
 
 impl Kernel {
-    /// Returns the operations of the statement at one point, as [`Nest::work`] counts them for a nest.
+    /// Returns the operations of the statement at one point, as [`NestView::work`] counts them for a nest.
     #[must_use]
     pub fn operations_per_point(&self) -> u64 {
         let is_summed = |var: &IndexVar| self.target().index.iter().all(|index| index.coefficient(var.name) == 0);
@@ -362,7 +363,7 @@ impl Kernel {
 impl Program {
     /// Returns the maximum bytes that a rank has at one time in addition to those of its [report](Self::report): products of matrices
     /// copy their operands, so that elements are contiguous in the order of the multiplication; 0 for a program without products. Panels
-    /// that are [copied](Nest::copied) from shards of other ranks count, too.
+    /// that are [copied](NestView::copied) from shards of other ranks count, too.
     ///
     /// The amount depends on the processor, which a program does not know, so this is a bound for all that have vectors with fused
     /// multiplication and addition: 2048 terms of all rows and columns. Most copy far less: a large product of `f64` on a processor with
@@ -379,7 +380,7 @@ impl Program {
     /// ```
     #[must_use]
     pub fn packed_bytes(&self) -> u64 {
-        self.nests().map(Nest::packed_bytes).max().unwrap_or(0)
+        self.nests().map(|nest| nest.packed_bytes()).max().unwrap_or(0)
     }
 }
 

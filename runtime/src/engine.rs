@@ -23,6 +23,7 @@ mod run;
 mod table;
 
 pub use polyshard_program::{Algorithm, Assign, LeafPart, Leg, Owners, TileId};
+use run::Open;
 pub use run::{Leaf, Run};
 pub use table::{Coordinates, Kernel, Transfer, coordinates};
 
@@ -37,6 +38,7 @@ use crate::tile::{How, Link, Tile, Written};
 use crate::{DistArray, Element, Grid, InputTable, ReduceOp, Reduction, Result, SharedInputs, Transport, World};
 use moves::Move;
 use polyshard_program::Buffers;
+use smallvec::SmallVec;
 use std::panic::Location;
 
 /// The kernels of a program, with everything that their runs need, made once.
@@ -172,29 +174,54 @@ impl<'w, T: Element> Engine<'w, T> {
         output: &'r mut DistArray<T>,
         at: &'static Location<'static>,
     ) -> Result<Run<'r, 'w, T>> {
+        self.run_together([(number, inputs, output)], at)
+    }
+
+    /// As [`run`](Self::run), of several kernels whose statements mix, in ascending order of their numbers; the first one is
+    /// [selected](Run::select).
+    pub(crate) fn run_together<'r, 'i>(
+        &'r mut self,
+        together: impl IntoIterator<Item = (usize, &'i [&'r DistArray<T>], &'r mut DistArray<T>)>,
+        at: &'static Location<'static>,
+    ) -> Result<Run<'r, 'w, T>>
+    where
+        'r: 'i,
+    {
         let Self { world, transport, kernels, inputs: links, known, moves } = self;
         let world = *world;
-        let Prepared { kernel, grid, groups, output: out, steps, written } = &mut kernels[number];
-        let work = Work { kernel: Some(kernel.name), tensor: None, at };
-        world.comm().note(Some(work));
-        if kernel.assign == Assign::Set && !kernel.overwrites {
-            match written {
-                Some(written) => written.fill(output, T::ZERO),
-                None => output.block_mut().fill(T::ZERO),
+        let together: SmallVec<[_; 1]> = together.into_iter().collect();
+        // A tile of another kernel that is read in place in a shard stays valid while that shard is published.
+        for (number, ..) in &together {
+            let is_published =
+                |lender: usize| known[lender].is_published() || together.iter().any(|(other, ..)| *other == lender);
+            if kernels[*number].kernel.reused().any(|(lender, _)| is_published(lender)) {
+                known[*number].publish_next();
             }
         }
-        links[number].iter_mut().flatten().chain(&mut *out).for_each(Link::restart);
-        // A tile of another kernel that is read in place in a shard stays valid while that shard is published.
-        let follows = kernel.reused().any(|(lender, _)| known[lender].is_published());
-        let known = &mut known[number];
-        if follows {
-            known.publish_next();
+        let mut open = SmallVec::new();
+        let (mut rest, mut passed) = ((&mut kernels[..], &mut known[..]), 0);
+        for (number, inputs, output) in together {
+            let after = (rest.0.split_at_mut(number - passed).1, rest.1.split_at_mut(number - passed).1);
+            let [prepared, kernels @ ..] = after.0 else { unreachable!("there is such a kernel") };
+            let [known, tables @ ..] = after.1 else { unreachable!("each kernel has a table of inputs") };
+            (rest, passed) = ((kernels, tables), number + 1);
+            let Prepared { kernel, grid, groups, output: out, steps, written } = prepared;
+            let work = Work { kernel: Some(kernel.name), tensor: None, at };
+            world.comm().note(Some(work));
+            if kernel.assign == Assign::Set && !kernel.overwrites {
+                match written {
+                    Some(written) => written.fill(output, T::ZERO),
+                    None => output.block_mut().fill(T::ZERO),
+                }
+            }
+            links[number].iter_mut().flatten().chain(&mut *out).for_each(Link::restart);
+            let inputs = match kernel.reads_others() {
+                true => SharedInputs::publish(world, inputs, known, *transport)?,
+                false => SharedInputs::none(world, inputs),
+            };
+            open.push(Open { number, kernel, grid, groups, out, steps, inputs, output, work });
         }
-        let inputs = match kernel.reads_others() {
-            true => SharedInputs::publish(world, inputs, known, *transport)?,
-            false => SharedInputs::none(world, inputs),
-        };
-        Ok(Run { number, kernel, grid, groups, links, moves, out, steps, inputs, output, work })
+        Ok(Run { open, selected: 0, links, moves })
     }
 
     /// Returns the value that each element of a kernel's output starts from; `None` if runs overwrite all of them.
@@ -251,7 +278,7 @@ fn link<T: Element>(
     let reduction = reduction.map(|procedure| Reduction::new(grid.world(), procedure, stated.capacity)).transpose()?;
     let how = How {
         is_fixed: stated.is_fixed,
-        by: transfer.algorithm().cloned().unwrap_or_default(),
+        by: transfer.route.algorithm().cloned().unwrap_or_default(),
         sums: transfer.sums(),
         by_messages: false,
         reduction,

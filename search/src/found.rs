@@ -12,7 +12,7 @@ use polyshard_dsl::Step;
 use polyshard_layout::Name;
 use polyshard_planner::cost::Prices;
 use polyshard_polyhedral::{LowerError, Schedule};
-use polyshard_program::{Direction, Leg, Nest, Priced, Program, Transfer, Unproved};
+use polyshard_program::{Direction, NestView, Priced, Program, TransferView, Unproved};
 use std::time::Instant;
 
 /// The fraction of the time that `pipeline` must save to be worth its buffers and messages: times of one program vary
@@ -231,7 +231,7 @@ impl Found {
     ) -> Result<(), SearchError> {
         let schedule = space.schedule(whole);
         let Ok(program) = schedule.unproved() else { return Ok(()) };
-        let halos = halos(program.priced().nest());
+        let halos = halos(&program.priced().nest());
         if halos.is_empty() {
             return Ok(());
         }
@@ -320,10 +320,10 @@ pub(crate) fn smaller<T>(all: &mut Vec<T>, new: T, candidate: impl Fn(&T) -> &Ca
 }
 
 /// The inputs that are fetched as halos inside all loops, so that the interior of the leaf may be computed first.
-fn halos(nest: &Nest) -> Vec<Name> {
-    let is_halo = |transfer: &&Transfer| {
+fn halos(nest: &NestView<'_>) -> Vec<Name> {
+    let is_halo = |transfer: &&TransferView<'_>| {
         let is_input = transfer.direction == Direction::In;
-        is_input && transfer.level.0 == nest.loops.len() && matches!(transfer.route.legs[..], [Leg::Halo { .. }])
+        is_input && transfer.level.0 == nest.loops.len() && transfer.route.halo().is_some()
     };
     let mut halos: Vec<_> =
         nest.transfers.iter().filter(is_halo).map(|transfer| nest.tensor_name(transfer.tensor)).collect();

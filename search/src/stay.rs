@@ -5,7 +5,7 @@
 
 use polyshard_layout::Name;
 use polyshard_planner::cost::{Cost, CostedPart};
-use polyshard_program::{Program, TileId, Transfer, TransferId};
+use polyshard_program::{Program, Transfer, TransferView};
 
 /// A tile of an input that is fetched before all loops: if another stage has the same tile, it is neither fetched nor
 /// allocated again.
@@ -28,7 +28,7 @@ impl Stay {
         }
         let nest = program.nest();
         let (volumes, _) = nest.traffic();
-        let stay = |(number, transfer): (usize, &Transfer)| {
+        let stay = |(number, transfer): (usize, &TransferView<'_>)| {
             let name = nest.tensor_name(transfer.tensor);
             let input = nest.kernel.inputs().iter().position(|tensor| tensor.name == name)?;
             if !shared.contains(&name) || !transfer.can_stay() {
@@ -36,12 +36,9 @@ impl Stay {
             }
             let tile = (transfer.tile.capacity as u64).saturating_mul(nest.kernel.dtype().size() as u64);
             let bytes = tile.saturating_mul(transfer.tile.buffers.count()).saturating_add(volumes[number].staged);
-            let is_it = |part: &CostedPart| match part {
-                CostedPart::Transfer(TransferId::Tile { tile, .. }) => *tile == TileId(number),
-                _ => false,
-            };
-            let seconds = cost.parts.iter().filter(|part| is_it(&part.part)).map(|part| part.seconds).sum();
-            Some(Self { input, transfer: transfer.clone(), bytes, seconds })
+            let own = cost.parts.iter().filter(|part| part.part == CostedPart::Transfer(transfer.id));
+            let seconds = own.map(|part| part.seconds).sum();
+            Some(Self { input, transfer: transfer.row.clone(), bytes, seconds })
         };
         nest.inputs().iter().enumerate().filter_map(stay).collect()
     }

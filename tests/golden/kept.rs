@@ -332,7 +332,7 @@ fn far_1_table() -> Kernel<'static> {
 
 /// The arrays and transfers of `V[i] = U[i] - (U[i + 1] else 3)`.
 fn near_2_table() -> Kernel<'static> {
-    // step 2: shard(U, dim(0) @ x): U, halo(x: 0..=1)
+    // step 2: shard(U, dim(0) @ x): U, halo(x: -1..=1)
     let u_tile = Transfer::input("U", 0).reuses(0, TileId(0));
     // step 3: shard(V, i @ x): V, local
     let v_tile = Transfer::output("V");

@@ -8,7 +8,7 @@ use ndarray::{ArrayD, ArrayViewD, ArrayViewMutD, IxDyn};
 use polyshard::planner::placement::{ParallelismMatrix, PlacedMesh};
 use polyshard::planner::reduce::Strategy;
 use polyshard::prelude::*;
-use polyshard::program::{Algorithm, LegId, NestId, StagedLeg, TileId};
+use polyshard::program::{Algorithm, LegId, StagedLeg, TransferId};
 use polyshard::runtime;
 use polyshard::runtime::{Progress, Transport, reference};
 use polyshard::source::{SourceOptions, rust_source};
@@ -369,8 +369,8 @@ impl ByProcedure {
         let placed = PlacedMesh::new(program.mesh(), &machine, &matrix).expect("the matrix is for both");
         let plan = placed.reduction(&["z"], 44, DType::F64, Strategy::Best).expect("there is one");
         let by = Algorithm::Procedure(plan.procedure_in_mesh());
-        let (nest, tile, why) = (NestId(0), TileId(2), "nodes are of 2 ranks".into());
-        Ok(program.in_stages(&[StagedLeg { nest, tile, leg: LegId(0), by, why }]).expect("its sums meet along z"))
+        let (transfer, why) = (TransferId(2), "nodes are of 2 ranks".into());
+        Ok(program.in_stages(&[StagedLeg { transfer, leg: LegId(0), by, why }]).expect("its sums meet along z"))
     }
 }
 

@@ -56,7 +56,7 @@ proptest! {
     #[test]
     fn what_is_received_is_within_the_bound(choices in prop::collection::vec(0u32..5040, 30), elements in 0usize..50) {
         let program = drawn(&choices);
-        let procedure = program.nest().output().route.procedure().expect("it is by a procedure");
+        let procedure = program.nest().output().row.route.procedure().expect("it is by a procedure");
         let most = procedure.most_received(elements);
         for fewer in 0..=elements {
             let received = procedure.received(|_| fewer).into_iter().max();

@@ -6,7 +6,7 @@ mod by_hand;
 
 use ndarray::ArrayD;
 use polyshard::prelude::*;
-use polyshard::program::{Direction, Leg, Nest, Transfer};
+use polyshard::program::{Direction, Leg, NestView, TransferView};
 use polyshard::schedule::ErrorKind;
 use polyshard_testing::laws::program::{run_every_way, sequential};
 use polyshard_testing::random::Choices;
@@ -55,8 +55,8 @@ fn stencil(dtype: DType, choices: &[u32]) -> Schedule {
 
 /// Whether a program has more ranks times steps than are all enumerated for an unproved program, which is a guess then.
 fn is_guessed(program: &Program) -> bool {
-    let steps = |nest: &Nest| nest.loops.iter().map(|counter| counter.extent).product::<i64>();
-    program.nests().any(|nest| program.mesh().size() as i64 * steps(nest) > 512)
+    let steps = |nest: &NestView<'_>| nest.loops.iter().map(|counter| counter.extent).product::<i64>();
+    program.nests().any(|nest| program.mesh().size() as i64 * steps(&nest) > 512)
 }
 
 /// Runs a schedule and compares it with the sequential result, or checks that it is refused with a reason.
@@ -133,7 +133,7 @@ fn distributed<T: Element>(program: &Program, into: bool) -> polyshard::Result<A
     let stated = program.report().traffic_bytes;
     assert!(received <= stated, "{received} bytes received, {stated} stated\n{program}");
     // With few steps, the stated bytes are counted exactly. A sum of integers is carried out by the library.
-    let levels = program.nest().transfers.iter().map(|transfer| transfer.level);
+    let levels = program.body().transfers.iter().map(|transfer| transfer.level);
     let steps =
         levels.map(|level| program.nest().loops[..level.0].iter().map(|l| l.extent as usize).product::<usize>());
     let most_partners = program.mesh().size();
@@ -183,7 +183,7 @@ fn random_schedules_are_mostly_legal_and_show_every_pattern() {
                 *found.entry("partial sums".into()).or_default() += usize::from(partial);
                 let travels = program.nest().output().route.shift().is_some();
                 *found.entry("shift of sums".into()).or_default() += usize::from(travels);
-                let moved = |t: &&Transfer| t.route.shift().is_some() && t.route.at_owners() != [Leg::InPlace];
+                let moved = |t: &&TransferView<'_>| t.route.shift().is_some() && t.route.at_owners() != [Leg::InPlace];
                 let count = program.nest().inputs().iter().filter(moved).count();
                 *found.entry("shift after a first step".into()).or_default() += count;
             }

@@ -3,7 +3,7 @@
 
 use ndarray::ArrayD;
 use polyshard::prelude::*;
-use polyshard::program::{Array, ArrayId, ArrayKind, Body, Leg, Move};
+use polyshard::program::{Array, ArrayId, ArrayKind, Body, Leg, Transfer};
 use polyshard::runtime::reference;
 use polyshard::schedule::Clause;
 use polyshard::source::{SourceOptions, rust_source};
@@ -295,10 +295,10 @@ fn an_output_that_is_read_later_is_written_where_the_caller_holds_it() {
         array("B", &columns, ArrayKind::Output),
         array("T", &rows, ArrayKind::Temporary),
     ];
-    let mut body = Body::default();
-    body.transfer(Move::direct([0, 1].map(ArrayId), [&rows, &columns], DType::F64, Vec::new()));
-    body.transfer(Move::direct([1, 2].map(ArrayId), [&columns, &rows], DType::F64, Vec::new()));
-    let program = Program::new(&mesh, DType::F64, arrays, body).expect("a program");
+    let mut body = Body { arrays, ..Body::new(&mesh, DType::F64) };
+    body.transfer(Transfer::between([0, 1].map(ArrayId), [&rows, &columns], DType::F64, Vec::new()));
+    body.transfer(Transfer::between([1, 2].map(ArrayId), [&columns, &rows], DType::F64, Vec::new()));
+    let program = Program::new(body).expect("a program");
     polyshard::spmd(2, |world| {
         let a = DistArray::from_fn(world, &rows, value)?;
         let mut b = DistArray::filled(world, &columns, 0.0)?;

@@ -5,7 +5,7 @@ use ndarray::{ArrayD, IxDyn};
 use polyshard::layout::AxisExpr;
 use polyshard::planner::{MemoryBound, Ops, PlanOptions, SequenceError};
 use polyshard::prelude::*;
-use polyshard::program::{Part, Statement, TransferId};
+use polyshard::program::Statement;
 use polyshard::runtime::reference;
 use polyshard::schedule::Clause;
 use polyshard::source::{SourceOptions, rust_source};
@@ -15,6 +15,7 @@ mod flow;
 mod in_flight;
 mod kept;
 mod nests;
+mod orders;
 mod reused;
 mod rounds;
 
@@ -136,7 +137,7 @@ fn the_chain_of_listing_3_needs_one_all_to_all() {
 fn blocks_that_do_not_divide_are_planned_for_and_cut_off() {
     let sequence = listing_3(4, [5, 3, 10, 2]);
     let [moved] = &sequence.moves().collect::<Vec<_>>()[..] else { panic!("{sequence}") };
-    assert_eq!(moved.pattern, Pattern::AllToAll { axes: vec!["devs".into()] }, "{sequence}");
+    assert_eq!(moved.pattern(), Pattern::AllToAll { axes: vec!["devs".into()] }, "{sequence}");
 }
 
 #[test]
@@ -225,7 +226,7 @@ fn shardings_that_no_plan_is_for_go_by_exchange() {
     let mut moves = sequence.moves();
     let (Some(only), None) = (moves.next(), moves.next()) else { panic!("{}", sequence.explain()) };
     let why = "dimension 0 of [0 @ cyclic(x, 1), 1 @ y] cannot be written as a distributed type: it is block-cyclic";
-    assert_eq!((&only.pattern, &only.tests[..]), (&Pattern::Exchange, &[why.to_owned()][..]));
+    assert_eq!((only.pattern(), &only.tests[..]), (Pattern::Exchange, &[why.to_owned()][..]));
     assert!(sequence.explain().contains(&format!("    - {why}\n")), "{}", sequence.explain());
 }
 
@@ -264,7 +265,7 @@ fn options_say_what_redistributions_may_do() {
         Sequence::new().stage(&stage, ["A", "B"], "C").stage(&stage, ["C", "B"], "D").options(options).build()
     };
     let exchange = build(PlanOptions { ops: Ops::Exchange, ..PlanOptions::default() }).expect("stages that fit");
-    assert!(exchange.moves().all(|moved| moved.pattern == Pattern::Exchange), "{}", exchange.explain());
+    assert!(exchange.moves().all(|moved| moved.pattern() == Pattern::Exchange), "{}", exchange.explain());
     let tight = build(PlanOptions { memory: MemoryBound::Bytes(100), ..PlanOptions::default() });
     assert_eq!(
         tight.expect_err("it does not fit").to_string(),
@@ -379,28 +380,35 @@ fn ways(mesh: &Mesh, row: Var, column: Var, way: usize) -> Vec<Clause> {
 /// The same program with each move begun as soon as its source is written, and awaited at its previous place.
 fn begun_early(program: &Program) -> Program {
     let mut body = program.body().clone();
-    let mut statements = Vec::new();
-    for part in program.body().parts() {
-        match part {
-            Part::Nest(_, together) => statements.extend_from_slice(together),
-            Part::Begin(id) => {
-                let source = program.body().moves[id.0].source;
+    let mut statements: Vec<Statement> = Vec::new();
+    for span in program.body().spans(&program.body().statements) {
+        match span.statements {
+            [Statement::Begin(id, at)] if span.kernel.is_none() => {
+                let source = body.moved(*id).expect("a move").source;
                 let after = |statement: &Statement| match *statement {
-                    Statement::Await(TransferId::Array(id)) => program.body().moves[id.0].target == source,
-                    _ => statement.nest().is_some_and(|nest| program.body().nests[nest.0].writes() == source),
+                    Statement::End(id, _) => body.moved(id).is_some_and(|moved| moved.target == source),
+                    Statement::Compute(kernel, _) => body.kernels[kernel.0].writes() == source,
+                    _ => false,
                 };
-                let there = statements.iter().rposition(after).map_or(0, |last| last + 1);
-                statements.insert(there, Statement::Begin(TransferId::Array(id)));
+                let last = statements.iter().rposition(after).map_or(0, |last| last + 1);
+                // All of a kernel's statements are together.
+                let of_kernels = |statement: &Statement| match *statement {
+                    Statement::Begin(id, _) | Statement::End(id, _) => body.moved(id).is_none(),
+                    Statement::Fill(_) => true,
+                    _ => false,
+                };
+                let is_behind = last > 0 && matches!(statements[last - 1], Statement::Compute(..));
+                let rest = statements[last..].iter().take_while(|next| is_behind && of_kernels(next)).count();
+                statements.insert(last + rest, Statement::Begin(*id, *at));
             }
-            Part::Await(id) => statements.push(Statement::Await(TransferId::Array(id))),
             // They are freed again after their new last use.
-            Part::Free(_) => {}
-            Part::Repeat(..) => unreachable!("these sequences repeat nothing"),
+            [Statement::Free(_)] => {}
+            [Statement::Rounds(..)] => unreachable!("these sequences repeat nothing"),
+            together => statements.extend_from_slice(together),
         }
     }
     body.statements = statements;
-    let (mesh, arrays) = (program.mesh(), program.arrays().to_vec());
-    Program::new(mesh, program.dtype(), arrays, body).unwrap_or_else(|why| panic!("{why}\n{program}"))
+    Program::new(body).unwrap_or_else(|why| panic!("{why}\n{program}"))
 }
 
 #[test]

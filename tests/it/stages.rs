@@ -7,7 +7,7 @@ use polyshard::planner::cost_on;
 use polyshard::planner::placement::{ParallelismMatrix, PlacedMesh, matrices, place};
 use polyshard::planner::reduce::Strategy;
 use polyshard::prelude::*;
-use polyshard::program::{Algorithm, Direction, Leg, LegId, NestId, Owners, StagedLeg, TileId};
+use polyshard::program::{Algorithm, Direction, Leg, LegId, Owners, StagedLeg, TransferId};
 use polyshard::runtime::{Transport, spmd_emulated};
 use polyshard_testing::random::Choices;
 use polyshard_testing::random::algorithms::algorithm_of;
@@ -96,7 +96,8 @@ fn programs_in_stages_give_the_sequential_result() {
             let staged = program.on(&placed).expect("it has a price");
             let seconds = |program| cost_on(program, &placed).expect("it has a price").seconds();
             assert!(seconds(&staged) <= seconds(&program), "{placed}: {staged}");
-            let shown = program.nest().transfers.iter().map(|transfer| program.nest().pattern_of(transfer).to_string());
+            let nest = program.nest();
+            let shown = nest.transfers.iter().map(|transfer| nest.pattern_of(transfer).to_string());
             assert!(shown.collect::<Vec<_>>().iter().any(|shown| shown.starts_with(pattern)), "{pattern}: {program}");
             in_stages += usize::from(is_staged(&staged));
             let run = |world: &World| -> polyshard::Result<_> {
@@ -187,17 +188,16 @@ fn halves(mesh: &Mesh) -> Stages {
 fn stages_that_cannot_be_are_refused() {
     let (mesh, program) = panels(0);
     let leg = |tile: usize, leg, stages| StagedLeg {
-        nest: NestId(0),
-        tile: TileId(tile),
+        transfer: TransferId(tile),
         leg: LegId(leg),
         by: Algorithm::Stages(stages),
         why: "it is tried".into(),
     };
     let refused = |program: &Program, leg| program.in_stages(&[leg]).expect_err("it should be refused").to_string();
     let said = refused(&program, leg(0, 0, halves(&mesh)));
-    assert_eq!(said, "statement 1: nest 0 has no collective as leg 0 of transfer 0");
-    assert!(refused(&program, leg(7, 0, halves(&mesh))).contains("as leg 0 of transfer 7"));
-    assert!(refused(&program, leg(1, 1, halves(&mesh))).contains("as leg 1 of transfer 1"));
+    assert_eq!(said, "statement 1: transfer 0 has no collective as leg 0, both numbered from 0");
+    assert!(refused(&program, leg(7, 0, halves(&mesh))).contains("transfer 7 has no collective as leg 0,"));
+    assert!(refused(&program, leg(1, 1, halves(&mesh))).contains("transfer 1 has no collective as leg 1,"));
     let short = Mesh::new([("x", 4)]);
     let (inside, between) = AxisPart::whole(&short, 0).split(2);
     let of_four = Stages::new(&short, &[0], vec![vec![between], vec![inside]]).expect("they make up 0..4");
@@ -279,8 +279,7 @@ fn sums_in_any_order_meet_by_what_takes_the_least_time() {
         }
         let plan = placed.reduction(&["z"], size * size, DType::F64, Strategy::Best).expect("a reduction");
         let leg = StagedLeg {
-            nest: NestId(0),
-            tile: TileId(program.nest().transfers.len() - 1),
+            transfer: program.nest().output().id,
             leg: LegId(0),
             by: Algorithm::Procedure(plan.procedure_in_mesh()),
             why: "it is the fastest procedure".into(),

@@ -96,7 +96,7 @@ fn panels() -> Vec<Program> {
 /// Checks that transfers are in flight in some of them.
 fn check_panels(programs: &[Program]) {
     let (mut depths, mut trips) = (BTreeSet::new(), BTreeSet::new());
-    for transfer in programs.iter().flat_map(|program| program.nest().transfers.iter().map(move |one| (program, one))) {
+    for transfer in programs.iter().flat_map(|program| program.body().transfers.iter().map(move |one| (program, one))) {
         let (program, Transfer { ahead, level, .. }) = transfer;
         if let (1.., Some(counter)) = (ahead, level.innermost()) {
             depths.insert(*ahead);

@@ -173,7 +173,7 @@ fn run_on<T: Element>(files: &Files<'_>, program: &Program, world: &World) -> Re
     CompleteNpy::commit(world, complete)?;
     // Several kernels are compared whole, by all ranks; rows of one kernel, by the first rank.
     let once = program.body().only_nest().filter(|nest| nest.applications() == 1);
-    let kernel = files.kernel.or_else(|| once.map(|nest| &nest.kernel));
+    let kernel = files.kernel.or_else(|| once.map(|nest| &nest.row.kernel));
     let checked = match (files.check, kernel) {
         (false, _) => None,
         (true, Some(kernel)) if world.is_root() => {
@@ -201,9 +201,9 @@ fn run_on<T: Element>(files: &Files<'_>, program: &Program, world: &World) -> Re
     Ok(world.is_root().then_some(Ran { read, converted, seconds, rounds, unended, received, written, dtype, checked }))
 }
 
-/// The number of the repetition that carries an output from round to round, if one does.
+/// The number of the rounds that carry an output from round to round, if one does.
 fn around(program: &Program, output: Name) -> Option<usize> {
     let outputs = program.of_kind(ArrayKind::Output);
     let is_it = |id: ArrayId| outputs.contains(&id) && program.array(id).name == output;
-    program.body().repeats.iter().position(|repeat| repeat.carried.iter().any(|carried| is_it(carried.value)))
+    program.body().rounds.iter().position(|rounds| rounds.carried.iter().any(|carried| is_it(carried.value)))
 }

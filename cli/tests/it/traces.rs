@@ -116,7 +116,7 @@ fn a_trace_shows_the_program_of_its_schedule() {
         assert!(!trace.success && trace.stderr.contains("which does not record its schedule"), "{}", trace.stderr);
         fs::write(path, written.replacen("\"arrays\":[0", "\"arrays\":[7", 1)).expect("the folder is ours");
         let changed = COMMAND_LINE.run(Start::Plain, &["show", path]);
-        let said = "is not a program: statement 1 names array 7, but the program has ";
+        let said = "is not a program: kernel 0 names array 7, but the program has ";
         assert!(!changed.success && changed.stderr.contains(said), "{}", changed.stderr);
     }
 }

@@ -15,15 +15,13 @@
 use super::index::Index;
 use super::names::Names;
 use super::{comment, mentions};
-use polyshard_program::{
-    Brought, Buffers, Iteration, LeafPart, LoopId, Nest, Statement, StepId, TileId, Transfer, TransferId,
-};
+use polyshard_program::{At, Buffers, CounterId, Iteration, LoopId, NestView, Statement, StepId, TileId, TransferId};
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::quote;
 
 /// Writes the code of one nest over placeholders.
 pub(super) struct Writer<'a> {
-    pub(super) nest: &'a Nest,
+    pub(super) nest: &'a NestView<'a>,
     pub(super) names: &'a Names,
     pub(super) index: Index<'a>,
     /// The field that keeps the leaf's products, or the leaf that the user has registered.
@@ -32,7 +30,7 @@ pub(super) struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     /// The writer of a nest that keeps what its leaf needs between calls in the field `kept`.
-    pub(super) fn new(nest: &'a Nest, names: &'a Names, kept: Ident) -> Self {
+    pub(super) fn new(nest: &'a NestView<'a>, names: &'a Names, kept: Ident) -> Self {
         Self { nest, names, index: Index::new(nest, names), kept }
     }
 
@@ -81,15 +79,15 @@ impl<'a> Writer<'a> {
         let mut code = TokenStream::new();
         let mut statements = statements.iter().peekable();
         while let Some(statement) = statements.next() {
-            if let Some((counter, iteration)) = other_iteration(statement) {
+            if let Some((counter, iteration)) = self.other_iteration(statement) {
                 // Those of the same iteration have one condition.
-                let is_same = |next: &&Statement| other_iteration(next) == Some((counter, iteration));
+                let is_same = |next: &&Statement| self.other_iteration(next) == Some((counter, iteration));
                 let all = std::iter::once(statement).chain(std::iter::from_fn(|| statements.next_if(is_same)));
                 code.extend(self.in_iteration(counter, iteration, &all.collect::<Vec<_>>()));
                 continue;
             }
             let is_whole = match statement {
-                Statement::Begin(transfer) => statements.next_if_eq(&&Statement::Await(*transfer)).is_some(),
+                Statement::Begin(id, at) => statements.next_if_eq(&&Statement::End(*id, *at)).is_some(),
                 _ => false,
             };
             code.extend(self.statement(depth, statement, is_whole));
@@ -104,42 +102,35 @@ impl<'a> Writer<'a> {
             quote! { &[#(#counters),*] }
         };
         match *statement {
-            Statement::Loop { counter, ref body, .. } => self.serial_loop(counter, body),
-            Statement::Fill { tile, .. } => {
-                let (name, counters) = (self.tile(tile), counters());
+            Statement::Loop(id, ref body) => self.serial_loop(id, body),
+            Statement::Fill(id) => {
+                let (name, counters) = (self.tile(id), counters());
                 quote! { run.fill(#name, #counters)?; }
             }
-            Statement::Begin(TransferId::Tile { tile, .. }) => {
-                let (name, counters) = (self.tile(tile), counters());
-                self.if_due(
-                    tile,
-                    match is_whole {
-                        true => quote! { run.transfer(#name, #counters)?; },
-                        false => quote! { run.begin(#name, #counters)?; },
-                    },
-                )
+            Statement::Begin(id, at) => {
+                let (name, counters) = (self.tile(id), counters());
+                let call = match is_whole {
+                    true => quote! { run.transfer(#name, #counters)?; },
+                    false => quote! { run.begin(#name, #counters)?; },
+                };
+                self.if_due(id, at, call)
             }
-            Statement::Await(TransferId::Tile { tile, .. }) => {
-                let name = self.tile(tile);
-                self.if_due(tile, quote! { run.end(#name)?; })
+            Statement::End(id, at) => {
+                let name = self.tile(id);
+                self.if_due(id, at, quote! { run.end(#name)?; })
             }
-            Statement::Compute(_) => self.leaf(depth, LeafPart::Whole),
-            Statement::ComputeInterior(_) => self.leaf(depth, LeafPart::Interior),
-            Statement::ComputeRims(_) => self.leaf(depth, LeafPart::Rims),
-            Statement::BeginFor { .. }
-            | Statement::AwaitFor { .. }
-            | Statement::Repeat { .. }
-            | Statement::Begin(_)
-            | Statement::Await(_)
-            | Statement::Free(_) => {
-                unreachable!("for another iteration, or no statement of a nest; this is a bug in polyshard")
+            Statement::Compute(_, part) => self.leaf(depth, part),
+            Statement::Rounds(..) | Statement::Free(_) => {
+                unreachable!("no statement of a kernel; this is a bug in polyshard")
             }
         }
     }
 
     /// `for ko in 0..2i64 { .. }`, headed by the step that made the loop.
-    fn serial_loop(&self, LoopId(counter): LoopId, body: &[Statement]) -> TokenStream {
-        let of = &self.nest.loops[counter];
+    fn serial_loop(&self, id: LoopId, body: &[Statement]) -> TokenStream {
+        let counter = self.nest.row.loops.iter().position(|number| *number == id);
+        let counter = counter.expect("it is around the leaf; this is a bug in polyshard");
+        let of = self.nest.loops[counter];
         let note = (!of.steps.is_empty()).then(|| comment(&self.steps(&of.steps)));
         let (body, name) = (self.statements_in(counter + 1, body), &self.names.loops[counter]);
         let name = if mentions(&body, &name.to_string()) {
@@ -151,22 +142,22 @@ impl<'a> Writer<'a> {
         quote! { #note for #name in 0..#extent { #body } }
     }
 
-    /// A call about a tile in the rounds in which it is fetched; none if the leaf reads the shard, or the tile of another kernel.
-    fn if_due(&self, TileId(number): TileId, call: TokenStream) -> TokenStream {
-        let Transfer { brought, tile, .. } = &self.nest.transfers[number];
-        match brought {
-            _ if tile.buffers == Buffers::Shard => TokenStream::new(),
-            Brought::For { .. } => TokenStream::new(),
-            Brought::Once => quote! { if is_first { #call } },
-            Brought::EachTime => call,
+    /// A call about a tile in the rounds in which it is fetched; none if the leaf reads the shard.
+    fn if_due(&self, id: TransferId, at: At, call: TokenStream) -> TokenStream {
+        let TileId(number) = self.number(id);
+        match at.first_round {
+            _ if self.nest.transfers[number].tile.buffers == Buffers::Shard => TokenStream::new(),
+            true => quote! { if is_first { #call } },
+            false => call,
         }
     }
 
     /// Calls with the counter of another iteration, if the loop has that iteration.
-    fn in_iteration(&self, counter: LoopId, iteration: Iteration, statements: &[&Statement]) -> TokenStream {
+    fn in_iteration(&self, counter: CounterId, iteration: Iteration, statements: &[&Statement]) -> TokenStream {
         let (name, extent) = (&self.names.loops[counter.0], self.nest.loops[counter.0].extent);
         let [by, extent] = [
             match iteration {
+                Iteration::Now => 0,
                 Iteration::At(value) => value,
                 Iteration::Later(by) | Iteration::Earlier(by) => by,
             },
@@ -174,31 +165,45 @@ impl<'a> Writer<'a> {
         ]
         .map(Literal::i64_unsuffixed);
         let at = match iteration {
+            Iteration::Now => quote! { #name },
             Iteration::At(_) => quote! { #by },
             Iteration::Later(_) => quote! { #name + #by },
             Iteration::Earlier(_) => quote! { #name - #by },
         };
         let outer = &self.names.loops[..counter.0];
         let calls = statements.iter().map(|statement| match **statement {
-            Statement::BeginFor { tile, .. } => {
-                let tile = self.tile(tile);
+            Statement::Begin(id, _) => {
+                let tile = self.tile(id);
                 quote! { run.begin(#tile, &[#(#outer,)* #at])?; }
             }
-            Statement::AwaitFor { tile, .. } => {
-                let tile = self.tile(tile);
+            Statement::End(id, _) => {
+                let tile = self.tile(id);
                 quote! { run.end(#tile)?; }
             }
             _ => TokenStream::new(),
         });
         match iteration {
-            Iteration::At(_) => quote! { #(#calls)* },
+            Iteration::Now | Iteration::At(_) => quote! { #(#calls)* },
             Iteration::Later(_) => quote! { if #at < #extent { #(#calls)* } },
             Iteration::Earlier(_) => quote! { if #name >= #by { #(#calls)* } },
         }
     }
 
-    fn tile(&self, TileId(number): TileId) -> &Ident {
-        &self.names.tiles[number]
+    /// The number of a transfer's tile.
+    fn number(&self, id: TransferId) -> TileId {
+        let number = self.nest.transfers.iter().position(|transfer| transfer.id == id);
+        TileId(number.expect("a kernel uses its transfers; this is a bug in polyshard"))
+    }
+
+    fn tile(&self, id: TransferId) -> &Ident {
+        &self.names.tiles[self.number(id).0]
+    }
+
+    /// The loop, and its iteration, of a statement for another iteration than the current one.
+    fn other_iteration(&self, statement: &Statement) -> Option<(CounterId, Iteration)> {
+        let (Statement::Begin(id, at) | Statement::End(id, at)) = statement else { return None };
+        let counter = self.nest.transfers[self.number(*id).0].level.innermost()?;
+        (at.iteration != Iteration::Now).then_some((counter, at.iteration))
     }
 
     /// Steps, with their numbers in the module's header.
@@ -206,15 +211,5 @@ impl<'a> Writer<'a> {
         let steps: Vec<_> =
             numbers.iter().map(|&StepId(number)| format!("step {number}: {}", self.nest.steps[number - 1])).collect();
         steps.join("; ")
-    }
-}
-
-/// The loop, and its iteration, of a statement for another iteration than the current one.
-fn other_iteration(statement: &Statement) -> Option<(LoopId, Iteration)> {
-    match *statement {
-        Statement::BeginFor { counter, iteration, .. } | Statement::AwaitFor { counter, iteration, .. } => {
-            Some((counter, iteration))
-        }
-        _ => None,
     }
 }

@@ -10,7 +10,7 @@
 //! limit in `program/src/bounds.rs` holds for every number of a program.
 
 use super::names::Names;
-use polyshard_program::{Atom, Expr, Nest, Ranges};
+use polyshard_program::{Atom, Expr, NestView, Ranges};
 use syn::parse_quote;
 
 /// Prints index expressions of one nest.
@@ -22,7 +22,7 @@ pub(super) struct Index<'a> {
 }
 
 impl<'a> Index<'a> {
-    pub(super) fn new(nest: &Nest, names: &'a Names) -> Self {
+    pub(super) fn new(nest: &NestView<'_>, names: &'a Names) -> Self {
         Self { names, ranges: nest.ranges() }
     }
 

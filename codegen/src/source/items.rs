@@ -17,22 +17,22 @@ use super::body::Writer;
 use super::index::literal;
 use super::names::Names;
 use polyshard_layout::{AxisExpr, Division, Mesh, Name, Placement, Sharding};
-use polyshard_program::{Assign, LeafOp, Nest, Statement};
+use polyshard_program::{Assign, LeafOp, NestView, Statement};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
 /// The items of a module of one kernel that runs these statements.
-pub(super) fn items(nest: &Nest, statements: &[Statement], names: &Names) -> TokenStream {
+pub(super) fn items(nest: &NestView<'_>, statements: &[Statement], names: &Names) -> TokenStream {
     let kernel = &nest.kernel;
     let field = match &nest.leaf.op {
         LeafOp::Named { .. } => "leaf",
         _ => "products",
     };
     let writer = Writer::new(nest, names, format_ident!("{field}"));
-    let mesh = mesh(&nest.mesh);
+    let mesh = mesh(nest.mesh);
     let shardings = kernel.tensors().zip(&nest.shardings).zip(&names.shardings);
     let shardings =
-        shardings.map(|((tensor, sharding), name)| sharding_function(name, tensor.name.as_str(), sharding, &nest.mesh));
+        shardings.map(|((tensor, sharding), name)| sharding_function(name, tensor.name.as_str(), sharding, nest.mesh));
     let element = element(nest);
     let (inputs, output) = names.tensors.split_at(kernel.inputs().len());
     let (c, scalars) = (&output[0], &names.scalars);
@@ -142,12 +142,12 @@ pub(super) fn items(nest: &Nest, statements: &[Statement], names: &Names) -> Tok
 }
 
 /// Whether runs overwrite all of the output.
-pub(super) fn writes_all(nest: &Nest) -> bool {
+pub(super) fn writes_all(nest: &NestView<'_>) -> bool {
     nest.kernel.assign() == Assign::Set && nest.kernel.written().is_none()
 }
 
 /// The element type.
-pub(super) fn element(nest: &Nest) -> Ident {
+pub(super) fn element(nest: &NestView<'_>) -> Ident {
     format_ident!("{}", nest.kernel.dtype().name())
 }
 

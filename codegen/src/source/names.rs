@@ -16,7 +16,7 @@
 //! `None`.
 
 use polyshard_layout::Name;
-use polyshard_program::{AxisId, Nest, Symbol, TileId};
+use polyshard_program::{AxisId, NestView, Symbol, TileId};
 use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use quote::format_ident;
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,7 +95,7 @@ impl Wanted {
 impl Names {
     /// Placeholders in the order of preference: functions, parameters of `run`, variables, then the bindings of a
     /// leaf's closure.
-    pub(super) fn new(nest: &Nest) -> Self {
+    pub(super) fn new(nest: &NestView<'_>) -> Self {
         let mut wanted = Wanted::default();
         let kernel = &nest.kernel;
         let of_tensors = |wanted: &mut Wanted, name: fn(&str) -> String| -> Vec<Ident> {
@@ -121,7 +121,7 @@ impl Names {
         }
     }
 
-    pub(super) fn scalar(&self, nest: &Nest, name: Name) -> &Ident {
+    pub(super) fn scalar(&self, nest: &NestView<'_>, name: Name) -> &Ident {
         let found = nest.kernel.scalars().iter().position(|scalar| scalar.0 == name);
         &self.scalars[found.expect("a checked kernel declares its scalars; this is a bug in polyshard")]
     }

@@ -12,14 +12,14 @@ pub(super) use spelling::module;
 use super::items::writes_all;
 use super::names::Wanted;
 use polyshard_program::{
-    ArrayId, ArrayKind, Assign, Body, Carried, Move, MoveId, NestId, Part, Program, Repeat, RepeatId, Rooms, Statement,
+    ArrayId, ArrayKind, Assign, Carried, KernelId, MoveView, Program, Rooms, Rounds, RoundsId, Statement, TransferId,
 };
 use proc_macro2::Ident;
 
 /// The plan of a move from one sharding to another, which is made once.
 struct Step<'a> {
     name: &'a Ident,
-    moved: &'a Move,
+    moved: MoveView<'a>,
     from: &'a Ident,
     to: &'a Ident,
 }
@@ -40,7 +40,7 @@ enum Action<'a> {
     MakeIn { room: &'a Ident, array: &'a Ident, sharding: &'a Ident, identity: Option<Assign> },
     /// Begins the next version of an array: clears the elements that its kernel writes, unless the kernel does so
     /// itself with `=`, and copies the others from the previous version.
-    Begin { nest: NestId, array: &'a Ident, before: Argument<'a> },
+    Begin { kernel: KernelId, array: &'a Ident, before: Argument<'a> },
     /// Runs a kernel, which writes an existing array.
     Run {
         kernel: &'a Ident,
@@ -79,37 +79,45 @@ struct Walk<'a> {
     /// The steps so far, each of which has taken its name from [`Names::steps`].
     steps: Vec<Step<'a>>,
     /// The kernels so far, with their statements.
-    kernels: Vec<(NestId, &'a [Statement])>,
+    kernels: Vec<(KernelId, &'a [Statement])>,
 }
 
 impl<'a> Walk<'a> {
-    /// The actions of statements, which are those of a round if there is a repetition around them.
-    fn statements(&mut self, statements: &'a [Statement], around: Option<RepeatId>) -> Vec<Action<'a>> {
+    /// The actions of statements, which are those of a round if there are rounds around them.
+    fn statements(&mut self, statements: &'a [Statement], around: Option<RoundsId>) -> Vec<Action<'a>> {
         // Arrays that rounds pass to the next round have no name after the rounds.
         let mut gone = Vec::new();
-        let actions = Body::parts_of(statements).flat_map(|part| match part {
-            Part::Nest(id, statements) => self.nest(id, statements, around),
-            Part::Begin(id) => self.moved(id, around.is_some()),
-            // The calls that begin a move return when it is done.
-            Part::Await(_) => Vec::new(),
-            Part::Free(id) if gone.contains(&id) => Vec::new(),
-            Part::Free(id) => {
+        let body = self.program.body();
+        let actions = body.spans(statements).flat_map(|span| match (&body.kernels_of(span)[..], span.statements) {
+            ([kernel], statements) => self.kernel(*kernel, statements, around),
+            ([], [Statement::Begin(id, _)]) => self.moved(*id, around.is_some()),
+            ([], [Statement::Free(id)]) if gone.contains(id) => Vec::new(),
+            ([], [Statement::Free(id)]) => {
                 let room = around.and_then(|_| self.rooms.of[id.0]);
-                vec![Action::Free { array: self.array(id), room: room.map(|room| &self.names.rooms[room.0]) }]
+                vec![Action::Free { array: self.array(*id), room: room.map(|room| &self.names.rooms[room.0]) }]
             }
-            Part::Repeat(id, round) => {
-                gone.extend(self.leaves(id));
-                self.repeat(id, round)
+            ([], [Statement::Rounds(id, round)]) => {
+                gone.extend(self.leaves(*id));
+                self.rounds(*id, round)
+            }
+            // The calls that begin a move return when it is done.
+            ([], _) => Vec::new(),
+            (several, _) => {
+                let names = several.iter().map(|kernel| body.kernels[kernel.0].kernel.name().to_string());
+                let names = names.collect::<Vec<_>>().join("`, `");
+                panic!(
+                    "statements of `{names}` stand in one loop, which only the executor runs; run the program itself"
+                )
             }
         });
         actions.collect()
     }
 
     /// The arrays that a round writes and that are alive when it ends, but have no name after it.
-    fn leaves(&self, id: RepeatId) -> Vec<ArrayId> {
-        let repeat = &self.program.body().repeats[id.0];
-        let is_value = |id: &ArrayId| repeat.carried.iter().any(|carried| carried.value == *id);
-        repeat.leaves().into_iter().filter(|id| !is_value(id)).collect()
+    fn leaves(&self, id: RoundsId) -> Vec<ArrayId> {
+        let rounds = &self.program.body().rounds[id.0];
+        let is_value = |id: &ArrayId| rounds.carried.iter().any(|carried| carried.value == *id);
+        rounds.leaves().into_iter().filter(|id| !is_value(id)).collect()
     }
 
     fn array(&self, id: ArrayId) -> &'a Ident {
@@ -131,27 +139,27 @@ impl<'a> Walk<'a> {
 
     /// A kernel's run, which writes an array that is filled with the identity first, unless the kernel overwrites all of it. Inside
     /// rounds, that is reused memory.
-    fn nest(&mut self, id: NestId, statements: &'a [Statement], around: Option<RepeatId>) -> Vec<Action<'a>> {
-        let (names, nest) = (self.names, &self.program.body().nests[id.0]);
+    fn kernel(&mut self, id: KernelId, statements: &'a [Statement], around: Option<RoundsId>) -> Vec<Action<'a>> {
+        let (names, nest) = (self.names, self.program.body().nest(id));
         self.kernels.push((id, statements));
         let inputs = nest.reads().iter().map(|&id| self.argument(id)).collect();
         let (output, scalars) = (self.array(nest.writes()), &names.scalars[id.0][..]);
-        let round = around.filter(|_| nest.brings_once()).map(|around| &names.rounds[around.0]);
+        let round = around.filter(|_| fetches_once(statements)).map(|around| &names.rounds[around.0]);
         let run = Action::Run { kernel: &names.kernels[id.0], inputs, output, scalars, round };
         if around.is_none() {
             let sharding = &names.shardings[nest.writes().0];
             return vec![Action::Make { array: output, sharding, identity: Some(nest.kernel.assign()) }, run];
         }
-        let identity = (!writes_all(nest)).then(|| nest.kernel.assign());
-        let before = self.program.body().version_before(nest).filter(|_| nest.kernel.written().is_some());
-        let begin = before.map(|before| Action::Begin { nest: id, array: output, before: self.argument(before) });
+        let identity = (!writes_all(&nest)).then(|| nest.kernel.assign());
+        let before = self.program.body().version_before(nest.row).filter(|_| nest.kernel.written().is_some());
+        let begin = before.map(|before| Action::Begin { kernel: id, array: output, before: self.argument(before) });
         let made = self.made(nest.writes(), identity.filter(|_| begin.is_none()));
         [made].into_iter().chain(begin).chain([run]).collect()
     }
 
     /// A move.
-    fn moved(&mut self, id: MoveId, is_of_round: bool) -> Vec<Action<'a>> {
-        let moved = &self.program.body().moves[id.0];
+    fn moved(&mut self, id: TransferId, is_of_round: bool) -> Vec<Action<'a>> {
+        let moved = self.program.body().moved(id).expect("it is of no kernel; this is a bug in polyshard");
         let [from, to] = [moved.source, moved.target].map(|id| &self.names.shardings[id.0]);
         let (step, target) = (&self.names.steps[self.steps.len()], self.array(moved.target));
         self.steps.push(Step { name: step, moved, from, to });
@@ -161,8 +169,8 @@ impl<'a> Walk<'a> {
     }
 
     /// Rounds: carried values are borrowed for the first round, and then taken from the previous one.
-    fn repeat(&mut self, id: RepeatId, round: &'a [Statement]) -> Vec<Action<'a>> {
-        let Repeat { times, until, carried } = &self.program.body().repeats[id.0];
+    fn rounds(&mut self, id: RoundsId, round: &'a [Statement]) -> Vec<Action<'a>> {
+        let Rounds { times, until, carried } = &self.program.body().rounds[id.0];
         let mut body = self.statements(round, Some(id));
         body.extend(until.map(|until| Action::Ask { scalar: self.array(until.scalar), below: until.below }));
         // Take all values before renaming any, since names may be swapped.
@@ -191,6 +199,16 @@ impl<'a> Walk<'a> {
     }
 }
 
+/// Whether some of these statements are in the first round only.
+fn fetches_once(statements: &[Statement]) -> bool {
+    let mut found = false;
+    let mut note = |statement: &Statement| {
+        found |= matches!(statement, Statement::Begin(_, at) if at.first_round);
+    };
+    statements.iter().for_each(|statement| statement.visit(&mut note));
+    found
+}
+
 /// The placeholders of the outer module. Arrays are numbered as in the program's table, kernels and steps by their
 /// position in the program, so that two arrays with the same name differ.
 struct Names {
@@ -208,7 +226,7 @@ struct Names {
     steps: Vec<Ident>,
     /// By room of arrays of rounds: `room_0`.
     rooms: Vec<Ident>,
-    /// By repetition, its counter.
+    /// By row of the rounds, their counter.
     rounds: Vec<Ident>,
     wanted: Wanted,
 }
@@ -219,7 +237,7 @@ impl Names {
         let arrays = || program.arrays().iter().enumerate().map(|(id, array)| format!("{}_{id}", array.name));
         let shardings = arrays().map(|array| wanted.name(&format!("sharding_{array}"))).collect();
         let arrays = arrays().map(|array| wanted.name(&array)).collect();
-        let nests = || program.nests().map(|nest| &nest.kernel).zip(1..);
+        let nests = || program.nests().map(|nest| &nest.row.kernel).zip(1..);
         let kernels = nests().map(|(kernel, number)| wanted.name(&format!("{}_{number}", kernel.name()))).collect();
         let tables =
             nests().map(|(kernel, number)| wanted.name(&format!("{}_{number}_table", kernel.name()))).collect();
@@ -228,10 +246,10 @@ impl Names {
             scalars.map(|scalar| wanted.name(&format!("{}_of_{number}", scalar.0))).collect()
         });
         let scalars = scalars.collect();
-        let steps = (1..=program.moves().len()).map(|number| wanted.name(&format!("step_{number}"))).collect();
-        let rooms = if program.body().repeats.is_empty() { 0 } else { program.rooms().most.len() };
+        let steps = (1..=program.moves().count()).map(|number| wanted.name(&format!("step_{number}"))).collect();
+        let rooms = if program.body().rounds.is_empty() { 0 } else { program.rooms().most.len() };
         let rooms = (0..rooms).map(|room| wanted.name(&format!("room_{room}"))).collect();
-        let rounds = program.body().repeats.iter().map(|_| wanted.name("round")).collect();
+        let rounds = program.body().rounds.iter().map(|_| wanted.name("round")).collect();
         Self { shardings, arrays, kernels, tables, scalars, steps, rooms, rounds, wanted }
     }
 }

@@ -22,7 +22,7 @@ use super::{comment, mentions, reduction};
 use crate::data::Data;
 use polyshard_layout::{Neighbours, Reach, Stages, Stencil};
 use polyshard_program::{
-    Algorithm, Buffers, Direction, Expr, Leg, NestId, Owners, Packing, Region, Shift, TileId, Transfer,
+    Algorithm, Buffers, Direction, Expr, KernelId, Leg, Owners, Packing, Region, Shift, TileId, TransferView,
 };
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
@@ -77,14 +77,14 @@ impl Writer<'_> {
     }
 
     /// A comment that describes a transfer: `step 7: communicate(A, ko): A, broadcast(y), at most 504 bytes per rank and step`.
-    fn note(&self, transfer: &Transfer, bytes: u64) -> TokenStream {
+    fn note(&self, transfer: &TransferView<'_>, bytes: u64) -> TokenStream {
         let by = transfer.step.map(|step| format!("{}: ", self.steps(&[step]))).unwrap_or_default();
         let bytes = if bytes == 0 { String::new() } else { format!(", at most {bytes} bytes per rank and step") };
         let (name, pattern) = (self.nest.tensor_name(transfer.tensor), self.nest.pattern_of(transfer));
         comment(&format!("{by}{name}, {pattern}{bytes}"))
     }
 
-    fn transfer(&self, transfer: &Transfer) -> TokenStream {
+    fn transfer(&self, transfer: &TransferView<'_>) -> TokenStream {
         let tensor = self.nest.tensor_name(transfer.tensor);
         let tensor = tensor.as_str();
         let new = match transfer.direction {
@@ -94,9 +94,9 @@ impl Writer<'_> {
             }
             Direction::Out { .. } => quote! { Transfer::output(#tensor) },
         };
-        if let Some((NestId(nest), TileId(tile))) = transfer.kept_by() {
-            let [nest, tile] = [nest, tile].map(|number| literal(number as i64));
-            return quote! { #new.reuses(#nest, TileId(#tile)) };
+        if let Some((KernelId(kernel), TileId(tile))) = transfer.reused {
+            let [kernel, tile] = [kernel, tile].map(|number| literal(number as i64));
+            return quote! { #new.reuses(#kernel, TileId(#tile)) };
         }
         if transfer.route.is_in_place() {
             return new;
@@ -181,7 +181,7 @@ impl Writer<'_> {
 }
 
 /// The tile of a transfer: `.tile(63).fixed()`; none if the leaf works on the shard.
-fn tile(transfer: &Transfer) -> Option<TokenStream> {
+fn tile(transfer: &TransferView<'_>) -> Option<TokenStream> {
     let (tile, capacity) = (transfer.tile, literal(transfer.tile.capacity as i64));
     let buffers = match tile.buffers {
         Buffers::Shard => return None,

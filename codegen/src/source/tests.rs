@@ -83,8 +83,8 @@ fn words(tokens: TokenStream) -> Vec<String> {
 /// The items of the module, before formatting.
 fn named_items(program: &Program) -> TokenStream {
     let nest = program.nest();
-    let names = Names::new(nest);
-    let items = items(nest, &program.body().statements, &names);
+    let names = Names::new(&nest);
+    let items = items(&nest, &program.body().statements, &names);
     names.wanted.chosen(&items).write(items)
 }
 

@@ -9,13 +9,13 @@
 //! executor calls: integers wrap, and panic with a message of the runtime if divided by 0; `exp` is the runtime's own.
 
 use super::names::Names;
-use polyshard_program::{Comparison, DType, Function, Nest, Number, Value};
+use polyshard_program::{Comparison, DType, Function, NestView, Number, Value};
 use proc_macro2::Literal;
 use syn::parse_quote;
 
 /// Prints values of one program; accesses are numbered left to right, `v0, v1, ..`, and so are indices, `n0, n1, ..`.
 pub(super) struct Values<'a> {
-    pub nest: &'a Nest,
+    pub nest: &'a NestView<'a>,
     pub names: &'a Names,
 }
 

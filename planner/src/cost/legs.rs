@@ -4,7 +4,9 @@ use super::{ExchangePrice, Prices};
 use polyshard_layout::{Collective, DType, Mesh, Neighbours, Reach, Sharding, Stages, SumAlgorithm};
 use polyshard_machine::{GroupedCollective, MachineError, Seconds};
 use polyshard_program::reduction::{LoweredStep, Procedure};
-use polyshard_program::{Algorithm, Direction, Leg, Move, Nest, Owners, Program, Transfer, Volume, common_mesh};
+use polyshard_program::{
+    Algorithm, Direction, Leg, MoveView, NestView, Owners, Program, TransferView, Volume, common_mesh,
+};
 
 /// One action of a transfer, with all its repetitions in a run.
 #[derive(Clone)]
@@ -82,8 +84,8 @@ struct Carried<'a> {
 }
 
 /// The legs of a transfer of a nest.
-pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> Vec<Action> {
-    if transfer.kept_by().is_some() {
+pub(super) fn of_transfer(nest: &NestView<'_>, transfer: &TransferView<'_>, volume: &Volume) -> Vec<Action> {
+    if transfer.reused.is_some() {
         return Vec::new();
     }
     let dtype = nest.kernel.dtype();
@@ -91,8 +93,8 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
     let round = transfer.route.shift().map_or(1, |shift| nest.loops[shift.counter.0].extent.max(1) as u64);
     let times = volume.times.div_ceil(round);
     let carried = Carried {
-        mesh: &nest.mesh,
-        program: &nest.mesh,
+        mesh: nest.mesh,
+        program: nest.mesh,
         dtype,
         direction: transfer.direction,
         times,
@@ -110,11 +112,11 @@ pub(super) fn of_transfer(nest: &Nest, transfer: &Transfer, volume: &Volume) -> 
 /// The legs of a move between two arrays, by which no rank receives more bytes than `received`.
 pub(super) fn of_move(
     program: &Program,
-    moved: &Move,
+    moved: &MoveView<'_>,
     received: f64,
     prices: &Prices<'_>,
 ) -> Result<Vec<Action>, MachineError> {
-    let [from, to] = [moved.source, moved.target].map(|id| &program.array(id).sharding);
+    let [from, to] = moved.shardings;
     let bytes_of = |sharding: &Sharding| sharding.largest_shard() as f64 * program.dtype().size() as f64;
     if received == 0.0 && moved.route.procedure().is_none() {
         return Ok(vec![Action::Copy { times: 1, bytes: bytes_of(to) }]);

@@ -1,16 +1,18 @@
 //! The cost of a program, part by part, as data and as a table.
 
 use polyshard_machine::units::{scaled, seconds as shown, table};
-use polyshard_program::{NestId, TransferId};
+use polyshard_program::{KernelId, TransferId};
 use std::fmt;
 
 /// A part of a program that costs time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CostedPart {
-    /// A transfer, from its start until it is awaited.
+    /// A transfer between an array and a tile, from its beginning to its end.
     Transfer(TransferId),
-    /// The leaf of a nest.
-    Compute(NestId),
+    /// A move from an array to another one.
+    Move(TransferId),
+    /// The leaf of a kernel.
+    Compute(KernelId),
 }
 
 /// How the time of a part is spent.
@@ -92,10 +94,9 @@ impl Cost {
     /// Returns the seconds of transfers within the memory of a rank, which the program does not list as moves.
     #[must_use]
     pub fn copying(&self) -> f64 {
-        let copies = self
-            .parts
-            .iter()
-            .filter(|part| matches!((&part.part, &part.spent), (CostedPart::Transfer(_), Spent::Memory)));
+        let copies = self.parts.iter().filter(|part| {
+            matches!((&part.part, &part.spent), (CostedPart::Transfer(_) | CostedPart::Move(_), Spent::Memory))
+        });
         copies.map(PartCost::added).sum()
     }
 

@@ -4,10 +4,7 @@
 use super::legs::{self, Action};
 use super::{CostError, CostedPart, PartCost, Prices, Spent};
 use polyshard_layout::{DType, Mesh};
-use polyshard_program::{
-    Body, Brought, Direction, InRounds, LeafOp, Leg, Nest, NestId, Owners, Part, Program, Role, Statement, TileId,
-    Transfer, TransferId, Work,
-};
+use polyshard_program::{Direction, InRounds, LeafOp, NestView, Program, Role, Statement, TransferView, Work};
 
 /// A program on its machine.
 pub(super) struct Pricing<'a> {
@@ -45,37 +42,39 @@ impl<'a> Pricing<'a> {
         statements: &[Statement],
         parts: &mut Vec<PartCost>,
     ) -> Result<InRounds, CostError> {
-        let body = program.body();
+        let (body, first) = (program.body(), program.body().in_first_round());
         let mut received = InRounds::default();
-        for part in Body::parts_of(statements) {
-            let more = match part {
-                Part::Nest(id, _) => self.nest(id, &body.nests[id.0], parts)?,
-                Part::Begin(id) => {
-                    let (transfer, moved) = (TransferId::Array(id), &body.moves[id.0]);
-                    let name =
-                        format!("{} = {}, {}", program.shown(moved.target), program.shown(moved.source), moved.pattern);
-                    let of_move = program.volume(transfer).received;
-                    let priced = legs::of_move(program, moved, of_move as f64, self.prices)?;
-                    parts.extend(self.transfer(transfer, name, 1, of_move, &priced)?);
+        for span in body.spans(statements) {
+            let more = match span.statements {
+                _ if span.kernel.is_some() => {
+                    let kernels = body.kernels_of(span).into_iter();
+                    let of_kernels = kernels.map(|kernel| self.nest(&body.nest(kernel), &first, parts));
+                    of_kernels.collect::<Result<Vec<_>, _>>()?.into_iter().fold(InRounds::default(), InRounds::and)
+                }
+                [Statement::Begin(id, _)] => {
+                    let moved = body.moved(*id).expect("it is of no kernel; this is a bug in polyshard");
+                    let [target, source] = [moved.target, moved.source].map(|id| program.shown(id));
+                    let (name, of_move) =
+                        (format!("{target} = {source}, {}", moved.pattern()), moved.volume().received);
+                    let priced = legs::of_move(program, &moved, of_move as f64, self.prices)?;
+                    parts.extend(self.transfer(CostedPart::Move(*id), name, 1, of_move, &priced)?);
                     InRounds::alike(of_move)
                 }
-                Part::Repeat(id, round) => {
+                [Statement::Rounds(id, round)] => {
                     let mut inside = Vec::new();
                     let of_round = self.statements(program, round, &mut inside)?;
-                    let times = body.repeats[id.0].times;
-                    let is_here = |nest: NestId| {
-                        Body::parts_of(round).any(|part| matches!(part, Part::Nest(id, _) if id == nest))
-                    };
+                    let times = body.rounds[id.0].times;
+                    let here: Vec<_> = body.spans(round).flat_map(|span| body.kernels_of(span)).collect();
                     for part in &mut inside {
                         // A tile that is reused is fetched in the first round.
-                        let is_once = matches!(part.part, CostedPart::Transfer(TransferId::Tile { nest, tile })
-                            if body.nests[nest.0].transfers[tile.0].brought == Brought::Once && is_here(nest));
+                        let is_once = matches!(part.part, CostedPart::Transfer(id)
+                            if first[id.0] && body.transfers[id.0].kernel().is_some_and(|kernel| here.contains(&kernel)));
                         part.repeat(if is_once { times.min(1) } else { times });
                     }
                     parts.extend(inside);
                     InRounds::alike(of_round.in_all(times))
                 }
-                Part::Await(_) | Part::Free(_) => InRounds::default(),
+                _ => InRounds::default(),
             };
             received = received.and(more);
         }
@@ -84,18 +83,23 @@ impl<'a> Pricing<'a> {
 
     /// Adds the parts of a nest: its input transfers, the leaf, and its output transfers; returns the maximum of the
     /// bytes that one rank receives.
-    fn nest(&self, id: NestId, nest: &Nest, parts: &mut Vec<PartCost>) -> Result<InRounds, CostError> {
+    fn nest(&self, nest: &NestView<'_>, once: &[bool], parts: &mut Vec<PartCost>) -> Result<InRounds, CostError> {
         let (volumes, received) = nest.traffic();
         let first = parts.len();
         let all = || nest.transfers.iter().zip(&volumes);
         let priced: Vec<_> = all().map(|(transfer, volume)| legs::of_transfer(nest, transfer, volume)).collect();
         let transfers = |direction: fn(Direction) -> bool| -> Result<Vec<PartCost>, CostError> {
             let mut found = Vec::new();
-            for (number, ((transfer, volume), priced)) in all().zip(&priced).enumerate() {
+            for ((transfer, volume), priced) in all().zip(&priced) {
                 if direction(transfer.direction) {
-                    let what = TransferId::Tile { nest: id, tile: TileId(number) };
                     let name = format!("{}, {}", nest.tensor_name(transfer.tensor), nest.pattern_of(transfer));
-                    found.extend(self.transfer(what, name, volume.times, volume.received, priced)?);
+                    found.extend(self.transfer(
+                        CostedPart::Transfer(transfer.id),
+                        name,
+                        volume.times,
+                        volume.received,
+                        priced,
+                    )?);
                 }
             }
             Ok(found)
@@ -111,7 +115,7 @@ impl<'a> Pricing<'a> {
             LeafOp::Nest => false,
         };
         let matters = !packs || nest.sums_over_several();
-        let is_read = |(transfer, priced): (&Transfer, &Vec<Action>)| {
+        let is_read = |(transfer, priced): (&TransferView<'_>, &Vec<Action>)| {
             Ok(matters && transfer.direction == Direction::In && self.is_read_where_it_lies(transfer, priced)?)
         };
         let in_shards = nest.transfers.iter().zip(&priced).map(is_read).collect::<Result<Vec<_>, CostError>>()?;
@@ -143,7 +147,7 @@ impl<'a> Pricing<'a> {
             + packed_rows as f64 * device.packing_latency;
         let seconds = if at_once { computing.max(memory) } else { computing + memory };
         parts.push(PartCost {
-            part: CostedPart::Compute(id),
+            part: CostedPart::Compute(nest.id),
             name: nest.kernel.name().to_string(),
             times: work.times,
             seconds,
@@ -153,11 +157,11 @@ impl<'a> Pricing<'a> {
         });
         parts.extend(transfers(|direction| direction != Direction::In)?);
         hide(nest, &mut parts[first..], seconds);
-        Ok(InRounds::of_nest(nest, &volumes, received))
+        Ok(InRounds::of_nest(nest, &volumes, received, once))
     }
 
     /// The seconds that leaves compute.
-    fn computing(&self, nest: &Nest, work: &Work) -> Result<f64, CostError> {
+    fn computing(&self, nest: &NestView<'_>, work: &Work) -> Result<f64, CostError> {
         let [rate, elementwise] = self.rates(nest.kernel.dtype())?;
         let elementwise = work.elementwise as f64 / elementwise;
         let others = work.operations.saturating_sub(work.elementwise) as f64;
@@ -179,13 +183,9 @@ impl<'a> Pricing<'a> {
     }
 
     /// Whether a leaf reads it in place, in a shard of this rank or of one with which it shares memory.
-    fn is_read_where_it_lies(&self, transfer: &Transfer, priced: &[Action]) -> Result<bool, CostError> {
-        for leg in &transfer.route.legs {
-            let is_of_one = matches!(leg, Leg::InPlace | Leg::Permute { .. } | Leg::Shift(_))
-                || matches!(leg, Leg::Collective { owners: Owners::One(_), .. });
-            if !is_of_one {
-                return Ok(false);
-            }
+    fn is_read_where_it_lies(&self, transfer: &TransferView<'_>, priced: &[Action]) -> Result<bool, CostError> {
+        if !transfer.route.is_from_one() {
+            return Ok(false);
         }
         for action in priced {
             let Action::Together { operation, groups, bytes, .. } = action else { return Ok(false) };
@@ -199,7 +199,7 @@ impl<'a> Pricing<'a> {
     /// The cost of actions carried out in sequence; none if they take no time, and no rank receives anything.
     fn transfer(
         &self,
-        part: TransferId,
+        part: CostedPart,
         name: String,
         times: u64,
         received: u64,
@@ -214,23 +214,23 @@ impl<'a> Pricing<'a> {
                 (longest, spent) = (seconds, Some(how));
             }
         }
-        let part = CostedPart::Transfer(part);
         Ok(spent.map(|spent| PartCost { part, name, times, seconds: all, hidden: 0.0, received, spent }))
     }
 }
 
 /// Hides the nest's pipelined transfers by messages behind the `computing` seconds of the leaf: the same fraction of
 /// each, if the seconds do not suffice for all. Computation in iterations of other loops does not count.
-fn hide(nest: &Nest, parts: &mut [PartCost], computing: f64) {
+fn hide(nest: &NestView<'_>, parts: &mut [PartCost], computing: f64) {
     let most = |part: &PartCost| match part.part {
-        CostedPart::Transfer(TransferId::Tile { tile, .. }) if matches!(part.spent, Spent::Messages(_)) => {
-            part.seconds * nest.hidden_part(&nest.transfers[tile.0])
+        CostedPart::Transfer(id) if matches!(part.spent, Spent::Messages(_)) => {
+            let found = nest.transfers.iter().find(|transfer| transfer.id == id);
+            part.seconds * found.map_or(0.0, |transfer| nest.hidden_part(transfer))
         }
         _ => 0.0,
     };
     let all: f64 = parts.iter().map(most).sum();
     // The last iteration has no fetch to hide, the first has no send, and while rims are computed the halo has arrived.
-    let ahead = nest.transfers.iter().filter(|transfer| !transfer.interior_first);
+    let ahead = nest.transfers.iter().filter(|transfer| !transfer.is_interior_first());
     let longest = ahead.map(|transfer| nest.overlap(transfer).hidden).max().unwrap_or(0) as f64;
     let available = computing * f64::max(longest / (longest + 1.0), nest.interior_part());
     let part_of_it = if all > available { available / all } else { 1.0 };

@@ -10,7 +10,7 @@ use crate::convert::divided;
 use crate::part::{AxisPart, extent, texts};
 use crate::{DistType, PlanError};
 use polyshard_layout::{AxisExpr, Collective, Mesh, Name, Placement, Sharding};
-use polyshard_program::{Array, ArrayId, ArrayKind, Body, DType, Move, Pattern, Program};
+use polyshard_program::{Array, ArrayId, ArrayKind, Body, DType, End, Pattern, Program, Transfer};
 
 /// Returns the program that moves an array of `dtype`, named `A`, between two shardings, as between the stages of a
 /// [`Sequence`](crate::Sequence): by the cheapest plan, reducing first where that is cheaper, or directly where no plan
@@ -48,12 +48,12 @@ pub fn redistribution_with(
         Ok(plan) => Ok(plan.program("A", dtype)),
         Err(PlanError::Type(why)) => {
             Program::redistribution("A", [source, target], dtype).map_err(|_| PlanError::Type(why.clone()))?;
-            let moved = Move::direct([ArrayId(0), ArrayId(1)], [source, target], dtype, vec![why.to_string()]);
+            let moved = Transfer::between([ArrayId(0), ArrayId(1)], [source, target], dtype, vec![why.to_string()]);
             let arrays = vec![array(source, ArrayKind::Input), array(target, ArrayKind::Output)];
             let direct = put_together(source.mesh(), vec![moved], arrays, ArrayId(1), dtype);
             // Where one collective closes the sums, nothing remains to be done.
             let is_one = |pattern: &Pattern| !matches!(pattern, Pattern::Exchange | Pattern::Sequence { .. });
-            if direct.moves().all(|moved| is_one(&moved.pattern)) {
+            if direct.moves().all(|moved| is_one(&moved.pattern())) {
                 return Ok(direct);
             }
             options.model.check(source.mesh())?;
@@ -85,7 +85,7 @@ fn sums_first(source: &Sharding, target: &Sharding, dtype: DType, options: &Plan
             array(target, ArrayKind::Output),
         ];
         let tests = vec!["sums are closed before they are moved".into()];
-        let sum = Move::direct([ArrayId(0), ArrayId(1)], [source, &between], dtype, tests);
+        let sum = Transfer::between([ArrayId(0), ArrayId(1)], [source, &between], dtype, tests);
         let moves = plan.moves([ArrayId(1), ArrayId(2)], &mut arrays, dtype);
         Some(put_together(source.mesh(), [vec![sum], moves].concat(), arrays, ArrayId(2), dtype))
     });
@@ -94,7 +94,7 @@ fn sums_first(source: &Sharding, target: &Sharding, dtype: DType, options: &Plan
 }
 
 /// The program of these moves, the last of which writes `target`.
-fn put_together(mesh: &Mesh, moves: Vec<Move>, mut arrays: Vec<Array>, target: ArrayId, dtype: DType) -> Program {
+fn put_together(mesh: &Mesh, moves: Vec<Transfer>, mut arrays: Vec<Array>, target: ArrayId, dtype: DType) -> Program {
     // Temporaries are listed before the arrays made of them.
     arrays[target.0..].rotate_left(1);
     let last = ArrayId(arrays.len() - 1);
@@ -103,12 +103,15 @@ fn put_together(mesh: &Mesh, moves: Vec<Move>, mut arrays: Vec<Array>, target: A
         id if id > target => ArrayId(id.0 - 1),
         id => id,
     };
-    let mut body = Body::default();
+    let end = |end: End| match end {
+        End::Array(id) => End::Array(renumbered(id)),
+        tile @ End::Tile(_) => tile,
+    };
+    let mut body = Body { arrays, ..Body::new(mesh, dtype) };
     for moved in moves {
-        let (source, target) = (renumbered(moved.source), renumbered(moved.target));
-        body.transfer(Move { source, target, ..moved });
+        body.transfer(Transfer { from: end(moved.from), to: end(moved.to), ..moved });
     }
-    Program::new(mesh, dtype, arrays, body)
+    Program::new(body)
         .unwrap_or_else(|error| panic!("a plan's steps do not fit together: {error}; this is a bug in polyshard"))
 }
 
@@ -151,16 +154,16 @@ impl Plan {
     }
 
     /// Returns the moves from the array `source` to the array `target`, at least one, and adds the arrays between them.
-    pub(crate) fn moves(&self, [source, target]: [ArrayId; 2], arrays: &mut Vec<Array>, dtype: DType) -> Vec<Move> {
+    pub(crate) fn moves(&self, [source, target]: [ArrayId; 2], arrays: &mut Vec<Array>, dtype: DType) -> Vec<Transfer> {
         let shape = arrays[source.0].sharding.shape().to_vec();
-        let mut moves: Vec<Move> = Vec::new();
+        let mut moves: Vec<Transfer> = Vec::new();
+        let mut at = source;
         let mut kept: Option<&DistType> = None;
         for (nth, step) in self.steps.iter().enumerate() {
             match step.op() {
                 // The next step sends the part that the slice keeps.
                 Collective::Slice => kept = Some(step.to()),
                 _ => {
-                    let at = moves.last().map_or(source, |last| last.target);
                     // The last array is the target, with its own sharding.
                     let is_last = nth + 1 == self.steps.len();
                     let id = if is_last { target } else { ArrayId(arrays.len()) };
@@ -168,8 +171,9 @@ impl Plan {
                     let kept = kept.take().map(|kept| kept.cut(&shape));
                     let tests = vec![format!("step of a plan: {step}")];
                     let from = kept.as_ref().unwrap_or(&arrays[at.0].sharding);
-                    let moved = Move::new([at, id], [from, &to], dtype, pattern(step), tests);
-                    moves.push(Move { kept, ..moved });
+                    let moved = Transfer::between([at, id], [from, &to], dtype, tests);
+                    moves.push(Transfer { kept: kept.clone(), ..moved.called([from, &to], pattern(step)) });
+                    at = id;
                     if !is_last {
                         let name = arrays[source.0].name;
                         arrays.push(Array { name, sharding: to, kind: ArrayKind::Temporary });
@@ -177,11 +181,10 @@ impl Plan {
                 }
             }
         }
-        let at = moves.last().map_or(source, |last| last.target);
         if at != target {
             let tests = vec!["every rank has its part already".into()];
             let ends = [at, target].map(|id| &arrays[id.0].sharding);
-            moves.push(Move::new([at, target], ends, dtype, Pattern::Local, tests));
+            moves.push(Transfer::between([at, target], ends, dtype, tests).called(ends, Pattern::Local));
         }
         moves
     }

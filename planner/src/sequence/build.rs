@@ -5,8 +5,8 @@ use crate::PlanOptions;
 use crate::redistribute::redistribution_with;
 use polyshard_layout::{DType, Name, Sharding};
 use polyshard_program::{
-    Array, ArrayId, ArrayKind, Body, Brought, Carried, MOST_ROUNDS, Move, Nest, Program, ProgramError, Repeat,
-    Statement, Until,
+    Array, ArrayId, ArrayKind, Body, Carried, End, MOST_ROUNDS, Program, ProgramError, Rounds, Statement, Transfer,
+    Until,
 };
 
 type Result<T> = std::result::Result<T, Box<SequenceError>>;
@@ -36,21 +36,18 @@ pub(super) fn build(sequence: Sequence) -> Result<Program> {
     let kept = kept.into_iter().chain(last.into_iter().filter(|name| !is_given(name))).collect();
     let mut builder = Builder {
         options,
-        dtype,
         kept,
         outputs,
-        arrays: Vec::new(),
         values: Vec::new(),
         scope: Vec::new(),
-        body: Body::default(),
+        body: Body::new(&mesh, dtype),
         around: Vec::new(),
         stages: 0,
         later: Vec::new(),
     };
     builder.add_inputs(&items, &inputs)?;
     builder.add_items(&items)?;
-    let Builder { arrays, body, .. } = builder;
-    match Program::new(&mesh, dtype, arrays, body.with_kept_tiles()) {
+    match Program::new(builder.body.with_kept_tiles()) {
         Ok(program) => Ok(program),
         Err(ProgramError::LostRim { kernel, value, carried }) => {
             Err(Box::new(SequenceError::LostRim { kernel, value, carried }))
@@ -116,7 +113,7 @@ fn check_rounds(times: u64, round: &Sequence) -> Result<()> {
 /// Checks a stage individually, and that its mesh and element type are the first stage's.
 fn check_stage(stage: &Stage, position: usize, first: &Stage) -> Result<()> {
     let Some(nest) = stage.program.body().only_nest() else {
-        let statements = stage.program.nests().len() + stage.program.moves().len();
+        let statements = stage.program.nests().len() + stage.program.moves().count();
         return Err(Box::new(SequenceError::NotAKernel { number: position + 1, statements }));
     };
     let kernel = &nest.kernel;
@@ -167,7 +164,7 @@ impl Sequence {
         for _ in 0..=self.carried.len() {
             let written = self.items.iter().find(|item| item.leaves().contains(&value));
             match written {
-                Some(Item::Stage(stage)) => return stage.program.nest().shardings.last(),
+                Some(Item::Stage(stage)) => return stage.program.outputs().next().map(|output| &output.sharding),
                 Some(Item::Rounds(_, round)) => {
                     return round.left(round.carried.iter().find(|carry| carry.value == value)?.next);
                 }
@@ -205,16 +202,14 @@ type ValueId = usize;
 /// The program so far.
 struct Builder {
     options: PlanOptions,
-    dtype: DType,
     /// Values that are outputs in the sharding in which they are left.
     kept: Vec<Name>,
     /// Values that are outputs in a sharding of their own.
     outputs: Vec<(Name, Sharding)>,
-    /// The inputs first.
-    arrays: Vec<Array>,
     values: Vec<Value>,
     /// The values that names currently stand for; of two with the same name, the last one.
     scope: Vec<ValueId>,
+    /// Its arrays are the inputs first.
     body: Body,
     /// The statements so far around the rounds under construction.
     around: Vec<Vec<Statement>>,
@@ -226,8 +221,8 @@ struct Builder {
 
 impl Builder {
     fn add(&mut self, name: Name, sharding: &Sharding, kind: ArrayKind) -> ArrayId {
-        self.arrays.push(Array { name, sharding: sharding.clone(), kind });
-        ArrayId(self.arrays.len() - 1)
+        self.body.arrays.push(Array { name, sharding: sharding.clone(), kind });
+        ArrayId(self.body.arrays.len() - 1)
     }
 
     fn add_value(&mut self, name: Name, sharding: &Sharding, kind: ArrayKind, origin: String) -> ValueId {
@@ -244,7 +239,7 @@ impl Builder {
 
     /// The array of a value as it was given or written.
     fn home(&self, value: ValueId) -> &Array {
-        &self.arrays[self.values[value].arrays[0].0]
+        &self.body.arrays[self.values[value].arrays[0].0]
     }
 
     /// Adds the values that stages read before any writes them, in the shardings given for them, if any.
@@ -267,7 +262,7 @@ impl Builder {
             match item {
                 Item::Stage(stage) => {
                     let label = stage.label(outside.stages);
-                    for (&value, read) in stage.inputs.iter().zip(&stage.program.nest().shardings) {
+                    for (&value, read) in stage.inputs.iter().zip(stage.program.nest().shardings) {
                         let left =
                             outside.carried.iter().find(|(name, _)| *name == value).map(|(_, left)| left.clone());
                         let sharding = left.unwrap_or_else(|| read.clone());
@@ -318,7 +313,7 @@ impl Builder {
     fn add_stage(&mut self, stage: &Stage) -> Result<()> {
         let label = stage.label(self.stages);
         self.stages += 1;
-        let mut nest = stage.program.nest().clone();
+        let nest = stage.program.nest();
         let (mut arrays, mut is_constant) = (Vec::with_capacity(nest.arrays.len()), Vec::new());
         for ((&name, tensor), read) in stage.inputs.iter().zip(nest.kernel.inputs()).zip(&nest.shardings) {
             let value = self.find(name).expect("a value that no stage wrote is an input; this is a bug in polyshard");
@@ -337,17 +332,17 @@ impl Builder {
             arrays.push(self.in_sharding(value, read, ArrayKind::Temporary, || label.clone())?);
         }
         self.is_new(&label, stage.output)?;
-        let sharding = nest.shardings.last().expect("a kernel has an output; this is a bug in polyshard");
+        let sharding = nest.output_sharding();
         let kind = self.kind(stage.output, sharding);
         let output = self.add_value(stage.output, &sharding.clone(), kind, format!("the output of {label}"));
         arrays.push(self.values[output].arrays[0]);
         // A tile of a value that no round writes is reused.
-        for transfer in &mut nest.transfers {
-            if is_constant.get(transfer.tensor.0) == Some(&true) && transfer.can_stay() {
-                transfer.brought = Brought::Once;
-            }
-        }
-        self.body.run(Nest { arrays, ..nest });
+        let mut own = stage.program.body().clone();
+        own.fetch_once(|id| {
+            let mut transfers = nest.transfers.iter();
+            transfers.any(|one| one.id == id && is_constant.get(one.tensor.0) == Some(&true) && one.can_stay())
+        });
+        self.body.run(&own, &arrays);
         self.add_outputs(output)
     }
 
@@ -411,7 +406,7 @@ impl Builder {
         let until = round.until.map(|(scalar, below)| self.add_until(round, scalar, below)).transpose()?;
         let outside = self.around.pop().unwrap_or_default();
         let statements = std::mem::replace(&mut self.body.statements, outside);
-        self.body.repeat(Repeat { times, until, carried: all }, statements);
+        self.body.repeat(Rounds { times, until, carried: all }, statements);
         // After the rounds, the names stand for the values that the rounds leave.
         self.scope.truncate(visible);
         for value in values {
@@ -487,12 +482,12 @@ impl Builder {
         reader: impl FnOnce() -> String,
     ) -> Result<ArrayId> {
         let Value { name, ref arrays, depth, .. } = self.values[value];
-        if let Some(found) = arrays.iter().find(|id| self.arrays[id.0].sharding == *wanted) {
+        if let Some(found) = arrays.iter().find(|id| self.body.arrays[id.0].sharding == *wanted) {
             return Ok(*found);
         }
         let home = arrays[0];
-        let source = self.arrays[home.0].sharding.clone();
-        let program = redistribution_with(&source, wanted, self.dtype, &self.options).map_err(|why| {
+        let source = self.body.arrays[home.0].sharding.clone();
+        let program = redistribution_with(&source, wanted, self.body.dtype, &self.options).map_err(|why| {
             let (source_sharding, target_sharding) = (source.to_string(), wanted.to_string());
             Box::new(SequenceError::Plan { reader: reader(), value: name, source_sharding, target_sharding, why })
         })?;
@@ -506,7 +501,7 @@ impl Builder {
         self.swap_statements(depth);
         for moved in program.moves() {
             let (source, target) = (ids[moved.source.0], ids[moved.target.0]);
-            self.body.transfer(Move { source, target, ..moved.clone() });
+            self.body.transfer(Transfer { from: End::Array(source), to: End::Array(target), ..moved.row.clone() });
         }
         self.swap_statements(depth);
         Ok(*ids.last().unwrap_or(&home))

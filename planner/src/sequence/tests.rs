@@ -5,7 +5,7 @@ use expect_test::expect;
 use polyshard_dsl::{Clause, Var, dim, parse_kernel};
 use polyshard_layout::Mesh;
 use polyshard_polyhedral::Schedule;
-use polyshard_program::{ArrayKind, Part, Program, example};
+use polyshard_program::{ArrayKind, Program, Statement, example};
 
 /// Five products in a row, in which B is read late, C is never read, and D in two shardings.
 fn five() -> Program {
@@ -29,21 +29,21 @@ fn an_array_is_given_back_once_and_never_touched_again() {
     let mut live = program.of_kind(ArrayKind::Input);
     let mut most = 0;
     let body = program.body();
-    for part in body.parts() {
-        let reads = match part {
-            Part::Free(id) => {
-                assert_eq!(program.array(id).kind, ArrayKind::Temporary, "{} is freed", program.shown(id));
-                let at = live.iter().position(|other| *other == id).expect("what is freed is there");
+    for span in body.spans(&body.statements) {
+        let reads = match (span.kernel, span.statements) {
+            (Some(kernel), _) => body.kernels[kernel.0].reads().to_vec(),
+            (None, [Statement::Free(id)]) => {
+                assert_eq!(program.array(*id).kind, ArrayKind::Temporary, "{} is freed", program.shown(*id));
+                let at = live.iter().position(|other| other == id).expect("what is freed is there");
                 live.remove(at);
                 continue;
             }
-            Part::Await(_) | Part::Repeat(..) => continue,
-            Part::Nest(id, _) => body.nests[id.0].reads(),
-            Part::Begin(id) => &[body.moves[id.0].source],
+            (None, [Statement::Begin(id, _)]) => vec![body.moved(*id).expect("a move").source],
+            _ => continue,
         };
-        assert!(reads.iter().all(|id| live.contains(id)), "{part:?} reads what is gone");
-        let [written] = body.writes(part)[..] else { panic!("{part:?} does not write one array") };
-        assert!(!live.contains(&written), "{part:?} writes over another array");
+        assert!(reads.iter().all(|id| live.contains(id)), "{span:?} reads what is gone");
+        let [written] = body.writes(span)[..] else { panic!("{span:?} does not write one array") };
+        assert!(!live.contains(&written), "{span:?} writes over another array");
         live.push(written);
         most = most.max(live.iter().filter(|id| program.array(**id).kind == ArrayKind::Temporary).count());
     }
@@ -81,7 +81,7 @@ fn a_sequence_prints_what_it_runs() {
 fn what_is_no_sequence_is_refused() {
     let program = five();
     let error = Sequence::new().stage(&program, ["A"], "F").build().expect_err("five kernels are no stage");
-    let statements = program.nests().len() + program.moves().len();
+    let statements = program.nests().len() + program.moves().count();
     assert_eq!(
         error.to_string(),
         format!("stage 1 is a program of {statements} statements, not one kernel; add its kernels one by one")

@@ -10,7 +10,7 @@ use polyshard_planner::cost::{CostedPart, Spent, cost};
 use polyshard_planner::redistribution;
 use polyshard_polyhedral::Schedule;
 use polyshard_program::reduction::{Lowered, LoweredStep, Procedure};
-use polyshard_program::{DType, LegId, NestId, Program, StagedLeg, TileId, example};
+use polyshard_program::{DType, LegId, Program, StagedLeg, TransferId, example};
 
 const RATE: f64 = 1e10;
 const MEMORY: f64 = 2e10;
@@ -527,7 +527,7 @@ fn sums_and_moves_are_priced_as_what_they_are() {
     let priced = |by: Procedure| {
         let program = divided.clone().shard("C", vec![]).lower().expect("it is legal");
         let by = polyshard_program::Algorithm::Procedure(by);
-        let leg = StagedLeg { nest: NestId(0), tile: TileId(2), leg: LegId(0), by, why: "it is tried".into() };
+        let leg = StagedLeg { transfer: TransferId(2), leg: LegId(0), by, why: "it is tried".into() };
         cost(&program.in_stages(&[leg]).expect("it adds up all"), &machine).expect("a cost").moving()
     };
     let each = steps.iter().map(|&(operation, groups, parts)| {

@@ -4,7 +4,7 @@ use super::*;
 use crate::nest::Nest;
 use expect_test::{Expect, expect};
 use polyshard_layout::{Axis, Mesh, Placement};
-use polyshard_program::{AxisId, LoopId, example};
+use polyshard_program::{AxisId, CounterId, example};
 
 fn mesh() -> (Mesh, [Axis; 2]) {
     let mesh = Mesh::new([("x", 4), ("y", 3)]);
@@ -33,7 +33,7 @@ fn check(placements: &[Placement], expect: Expect) {
     let (kernel, nest) = (example::matmul(1, 1, 1).check().expect("a kernel"), Nest::default());
     let (relations, ranges) = (Relations { kernel: &kernel, nest: &nest }, ranges());
     let sources = Sources { relations: &relations, sharding: &sharding, ranges: &ranges };
-    let element = [0, 1].map(|number| Expr::symbol(Symbol::Counter(LoopId(number))));
+    let element = [0, 1].map(|number| Expr::symbol(Symbol::Counter(CounterId(number))));
     let region = Region::of_ranges(element.map(|index| (index.clone(), index.offset_by(1))).into());
     let from = sources.at_low(&region);
     expect.assert_eq(&shown(&from));
@@ -76,7 +76,8 @@ fn a_reader_asks_its_own_layer_where_the_array_is_replicated_and_the_pin_where_i
 #[test]
 fn who_reads_from_a_rank_is_found_where_each_reads_from_one() {
     let [x, y] = [0, 1].map(|axis| Expr::symbol(Symbol::Coordinate(AxisId(axis))));
-    let (i, ranges) = (Expr::symbol(Symbol::Counter(LoopId(0))), Ranges { coordinates: vec![4, 4], counters: vec![4] });
+    let (i, ranges) =
+        (Expr::symbol(Symbol::Counter(CounterId(0))), Ranges { coordinates: vec![4, 4], counters: vec![4] });
     let solved = |from: [&Expr; 2], kept: &[usize]| {
         let from = from.map(Clone::clone);
         invert(&from, kept, &ranges).map_or_else(|| "none".into(), |to| shown(&to))

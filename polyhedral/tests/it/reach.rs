@@ -4,7 +4,9 @@ use expect_test::expect;
 use polyshard_dsl::{dim, pin};
 use polyshard_layout::{Mesh, Neighbours, Reach, Stencil};
 use polyshard_polyhedral::Schedule;
-use polyshard_program::{Access, Affine, Assign, DType, KernelSpec, Leg, Modulus, Offsets, Pattern, Program, Value};
+use polyshard_program::{
+    Access, Affine, Assign, DType, KernelId, KernelSpec, Leg, Modulus, Offsets, Pattern, Program, Value,
+};
 
 /// `C[i, j] = A[i + a, j + b] + ..` over the offsets, of square tensors: of the elements that have all their
 /// neighbours, or periodic.
@@ -105,11 +107,12 @@ fn corners_that_are_not_read_are_left_out() {
 #[test]
 fn a_file_that_leaves_out_corners_that_are_read_is_refused() {
     let read = |offsets: &[[i64; 2]], periodic| {
-        let mut nest = lowered(&tiled(stencil(12, offsets, periodic), [3, 2])).nest().clone();
-        let [Leg::Halo { reach }] = &mut nest.transfers[0].route.legs[..] else { panic!("a halo") };
+        let mut body = lowered(&tiled(stencil(12, offsets, periodic), [3, 2])).body().clone();
+        let [Leg::Halo { reach }] = &mut body.transfers[0].route.legs[..] else { panic!("a halo") };
         reach.stencil = Stencil::Star;
-        let proofs = nest.report.proofs.clone();
-        let program = Program::from(nest.completed(proofs));
+        let proofs = body.kernels[0].report.proofs.clone();
+        body.complete(KernelId(0), proofs);
+        let program = Program::lowered(body);
         serde_json::from_str::<Program>(&serde_json::to_string(&program).expect("it is written"))
     };
     for periodic in [true, false] {

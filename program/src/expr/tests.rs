@@ -16,7 +16,7 @@ fn built() -> impl Strategy<Value = (Expr, Shown)> {
             (Expr::symbol(Symbol::Coordinate(AxisId(axis))), Shown(value))
         }),
         Just((
-            Expr::symbol(Symbol::Counter(LoopId(0))),
+            Expr::symbol(Symbol::Counter(CounterId(0))),
             Shown(std::rc::Rc::new(|_: &[i64], counters: &[i64]| counters[0]))
         )),
     ];
@@ -66,8 +66,8 @@ proptest! {
     /// Replacing a symbol by a value is evaluating there.
     #[test]
     fn replaced_symbols_take_the_value((expr, _) in built(), at in 0i64..5) {
-        let fixed = expr.replace(Symbol::Counter(LoopId(0)), &Expr::constant(at), &ranges());
-        prop_assert!(!fixed.mentions(Symbol::Counter(LoopId(0))));
+        let fixed = expr.replace(Symbol::Counter(CounterId(0)), &Expr::constant(at), &ranges());
+        prop_assert!(!fixed.mentions(Symbol::Counter(CounterId(0))));
         for (coordinates, _) in points() {
             prop_assert_eq!(fixed.eval(&coordinates, &[0]), expr.eval(&coordinates, &[at]));
         }
@@ -92,7 +92,7 @@ fn forms_print_as_people_write_them() {
         Symbol::Counter(_) => "t".to_owned(),
     };
     let [x, y, t] =
-        [Symbol::Coordinate(AxisId(0)), Symbol::Coordinate(AxisId(1)), Symbol::Counter(LoopId(0))].map(Expr::symbol);
+        [Symbol::Coordinate(AxisId(0)), Symbol::Coordinate(AxisId(1)), Symbol::Counter(CounterId(0))].map(Expr::symbol);
     let turned = t.add(&y).rem(4, &ranges);
     assert_eq!(turned.multiply(256).show(&name), "256*((y + t) % 4)");
     assert_eq!(turned.multiply(256).div(256, &ranges).show(&name), "(y + t) % 4");

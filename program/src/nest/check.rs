@@ -5,26 +5,28 @@
 //! regions, ranks that communicate together make the same calls. It does not check that the right elements move: isl proved
 //! that when the schedule was lowered, and the file states it. Tests: `program/tests/it/refused.rs`.
 
-use super::{Algorithm, Direction, Leaf, LeafAccess, Leg, Nest, Owners, Region, Transfer};
+use super::{Algorithm, Direction, End, Leaf, LeafAccess, Leg, NestView, Owners, Region, Transfer, TransferView};
 use crate::bounds::LIMIT;
 use crate::expr::{Expr, Symbol};
 use crate::ids::{AxisId, Depth, LegId, OperandId, StepId, TensorId};
-use polyshard_layout::{AxisSource, Reach, counted};
+use crate::kernel::Assign;
+use polyshard_layout::{AxisSource, Reach};
 
-impl Nest {
+impl NestView<'_> {
     /// Checks the nest; the proofs in its report are kept.
     ///
     /// # Errors
     /// The mismatch, as a clause after the kernel's name.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let tensors = self.kernel.tensors().count();
-        if self.shardings.len() != tensors {
-            let shardings = counted(self.shardings.len(), "sharding");
-            return Err(format!("has {tensors} tensors, but its nest has {shardings}"));
-        }
         for (tensor, sharding) in self.kernel.tensors().zip(&self.shardings) {
-            if sharding.shape() != tensor.shape || *sharding.mesh() != self.mesh {
-                return Err(format!("has a sharding of `{}` of another shape or mesh", tensor.name));
+            if sharding.shape() != tensor.shape || *sharding.mesh() != *self.mesh {
+                let (name, found) = (tensor.name, sharding.shape());
+                return Err(format!(
+                    "takes `{name}` with shape {:?} on the mesh ({}), but its array has shape {found:?} on ({})",
+                    tensor.shape,
+                    self.mesh,
+                    sharding.mesh()
+                ));
             }
         }
         let home = self.output_sharding();
@@ -40,14 +42,14 @@ impl Nest {
             inner.steps.iter().try_for_each(|&step| self.step(Some(step)))?;
         }
         self.transfers_are_in_order()?;
-        for (number, transfer) in self.transfers.iter().enumerate() {
+        for (number, transfer) in self.transfers.iter().enumerate().filter(|(_, transfer)| transfer.reused.is_none()) {
             self.transfer(transfer).map_err(|why| format!("has a transfer, number {number}, {why}"))?;
         }
         self.leaf_fits(&self.leaf)?;
         self.matches()?;
         self.time_steps_fit()?;
         self.interior().map_err(|why| format!("has a leaf that cannot compute its interior first: {why}"))?;
-        match self.clone().completed(self.report.proofs.clone()) == *self {
+        match self.is_complete() {
             true => Ok(()),
             false => Err("has tiles or bounds that do not follow from its transfers".into()),
         }
@@ -60,13 +62,24 @@ impl Nest {
             return Err("has no transfer of its output".into());
         };
         let tensors = self.kernel.inputs().len();
-        let is_in = |transfer: &Transfer| transfer.direction == Direction::In && transfer.tensor < TensorId(tensors);
+        let is_in =
+            |transfer: &TransferView<'_>| transfer.direction == Direction::In && transfer.tensor < TensorId(tensors);
         if !inputs.iter().all(is_in) || output.direction == Direction::In || output.tensor != TensorId(tensors) {
             return Err("has transfers in another order than its inputs and then its output".into());
         }
-        let mut brought: Vec<_> = inputs.iter().flat_map(|transfer| &transfer.operands).copied().collect();
+        let array = |transfer: &TransferView<'_>| End::Array(self.arrays[transfer.tensor.0]);
+        let tile = End::Tile(self.id);
+        let is_from =
+            |input: &TransferView<'_>| input.from == array(input) && (input.to == tile || self.time_steps.is_none());
+        if !inputs.iter().all(is_from) || (output.from, output.to) != (tile, array(output)) {
+            return Err("has transfers between other arrays and tiles than its own".into());
+        }
+        if inputs.iter().any(|input| input.op != Assign::Add) || output.op != self.kernel.assign() {
+            return Err("combines terms by another operation than its own".into());
+        }
+        let mut brought: Vec<_> = inputs.iter().flat_map(|transfer| transfer.operands).copied().collect();
         brought.sort_unstable();
-        let same = |transfer: &Transfer| {
+        let same = |transfer: &TransferView<'_>| {
             let tensor = |operand: &OperandId| self.leaf.operands.get(operand.0).map(|operand| operand.tensor);
             transfer.operands.iter().all(|operand| tensor(operand) == Some(transfer.tensor))
         };
@@ -79,8 +92,11 @@ impl Nest {
         }
     }
 
-    fn transfer(&self, transfer: &Transfer) -> Result<(), String> {
-        let Transfer { level, region, route, tile, direction, .. } = transfer;
+    fn transfer(&self, transfer: &TransferView<'_>) -> Result<(), String> {
+        let Transfer { level, region, route, tile, direction, .. } = transfer.row;
+        if transfer.kept.is_some() || transfer.called.is_some() {
+            return Err("with a name or a sharding to keep, as only moves have".into());
+        }
         if level.0 > self.loops.len() {
             return Err(format!("inside {} loops, but there are {}", level.0, self.loops.len()));
         }
@@ -153,7 +169,7 @@ impl Nest {
                 }
                 match by {
                     Algorithm::Stages(stages) => {
-                        let checked = stages.check(&self.mesh, axes);
+                        let checked = stages.check(self.mesh, axes);
                         checked.map_err(|error| format!("by a collective with invalid stages: {error}"))?;
                     }
                     Algorithm::Procedure(procedure) => {
@@ -171,7 +187,7 @@ impl Nest {
                                  order"
                                     .into(),
                             ),
-                            _ => procedure.check_along(&self.mesh, axes).err().map(|why| format!("it {why}")),
+                            _ => procedure.check_along(self.mesh, axes).err().map(|why| format!("it {why}")),
                         };
                         if let Some(why) = refused {
                             return Err(format!("by an invalid procedure: {why}"));

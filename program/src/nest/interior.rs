@@ -8,7 +8,7 @@
 //! rims                 .                    .
 //! ```
 
-use super::{Direction, LeafAccess, LeafOp, Leg, Nest, Transfer};
+use super::{Direction, LeafAccess, LeafOp, NestView, Transfer, TransferView};
 use crate::expr::{Expr, Ranges};
 use crate::ids::LeafLoopId;
 use polyshard_layout::{DimLayout, Sharding};
@@ -22,25 +22,14 @@ pub struct Interior {
     pub ranges: Vec<(Expr, Expr)>,
 }
 
-/// Which iterations of a leaf are computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LeafPart {
-    /// All.
-    Whole,
-    /// Those of the interior.
-    Interior,
-    /// All others.
-    Rims,
-}
-
-impl Nest {
+impl NestView<'_> {
     /// Returns the iterations of the leaf that read only elements that the rank owns of the inputs in flight meanwhile; none if no input
     /// is in flight then.
     ///
     /// # Errors
     /// Why these iterations cannot be determined, as a clause without a subject.
     pub fn interior(&self) -> Result<Option<Interior>, &'static str> {
-        let coming = || self.transfers.iter().filter(|transfer| transfer.interior_first);
+        let coming = || self.transfers.iter().filter(|transfer| transfer.is_interior_first());
         if coming().next().is_none() {
             return Ok(None);
         }
@@ -60,7 +49,7 @@ impl Nest {
         let whole = |l: &super::LeafLoop| (Expr::constant(0), Expr::max(&Expr::constant(0), &l.count, &ranges));
         let mut interior = Interior { ranges: self.leaf.loops.iter().map(whole).collect() };
         for transfer in coming() {
-            for operand in &transfer.operands {
+            for operand in transfer.operands {
                 let access = &self.leaf.operands[operand.0];
                 self.shrink(&mut interior, access, transfer, &ranges)?;
             }
@@ -73,10 +62,10 @@ impl Nest {
         &self,
         interior: &mut Interior,
         access: &LeafAccess,
-        transfer: &Transfer,
+        transfer: &TransferView<'_>,
         ranges: &Ranges,
     ) -> Result<(), &'static str> {
-        let sharding = &self.shardings[transfer.tensor.0];
+        let sharding = self.shardings[transfer.tensor.0];
         for (dim, layout) in sharding.dims().iter().enumerate() {
             if layout.is_whole() && transfer.region.periods[dim].is_none() {
                 continue;
@@ -142,7 +131,7 @@ impl Nest {
 impl Transfer {
     /// Whether it can be in flight while the leaf inside of this many loops computes; else why not.
     pub(crate) fn can_come_meanwhile(&self, loops: usize) -> Result<(), &'static str> {
-        if self.direction != Direction::In || !matches!(self.route.legs[..], [Leg::Halo { .. }]) {
+        if self.direction != Direction::In || self.route.halo().is_none() {
             return Err("it is not fetched as a halo");
         }
         match (self.ahead, self.level.0 == loops) {

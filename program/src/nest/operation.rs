@@ -1,6 +1,6 @@
 //! Checks that the operation of a leaf fits its loops, operands and scalars.
 
-use super::{Factor, Leaf, LeafAccess, LeafOp, LoopBlock, Nest, Product, Role, TileOperand};
+use super::{Factor, Leaf, LeafAccess, LeafOp, LoopBlock, NestView, Product, Role, TileOperand};
 use crate::affine::Affine;
 use crate::bounds::LIMIT;
 use crate::ids::LeafLoopId;
@@ -8,7 +8,7 @@ use crate::kernel_numbers::check_value;
 use crate::value::{Access, Value};
 use polyshard_layout::Name;
 
-impl Nest {
+impl NestView<'_> {
     /// Whether the operation reads operands that the leaf has, and its loops index them as their roles say.
     pub(super) fn operation_fits(&self, leaf: &Leaf) -> bool {
         let (loops, operands) = (leaf.loops.len(), leaf.operands.len());

@@ -1,6 +1,6 @@
 //! How much of a transfer can overlap computation.
 
-use super::{LeafOp, Leg, Nest, Role, Transfer};
+use super::{LeafOp, NestView, Role, TransferView};
 use crate::ids::LeafLoopId;
 
 /// The number of iterations of the innermost loop around a transfer for which it sends, and for how many of these it overlaps
@@ -27,16 +27,16 @@ pub enum SlicesOf {
     Sums,
 }
 
-impl Nest {
+impl NestView<'_> {
     /// Returns how much of a transfer overlaps iterations of its loop: nothing if it begins and ends in the same iteration; else, of an
     /// input, all but the first, and that too if it is not sent or the leaf's interior is computed first; of an output, all but the last.
     /// If the interior of a rank in the middle of the mesh is empty, the transfer overlaps nothing.
     #[must_use]
-    pub fn overlap(&self, transfer: &Transfer) -> Overlap {
+    pub fn overlap(&self, transfer: &TransferView<'_>) -> Overlap {
         let extent = transfer.level.innermost().map_or(1, |counter| self.loops[counter.0].extent);
-        let is_first_here = matches!(transfer.route.legs[..], [Leg::InPlace | Leg::Copy, Leg::Shift(_)]);
+        let is_first_here = transfer.route.shift().is_some() && transfer.route.is_fetched_here();
         let iterations = extent - i64::from(is_first_here);
-        let hidden = match (transfer.interior_first, transfer.ahead) {
+        let hidden = match (transfer.is_interior_first(), transfer.ahead) {
             (true, _) if self.interior_part() == 0.0 => 0,
             (true, _) => extent,
             (false, 0) => 0,
@@ -51,7 +51,7 @@ impl Nest {
     /// element's terms; none is sliced.
     #[must_use]
     pub fn sliced_along(&self) -> Option<LeafLoopId> {
-        if !self.transfers.iter().any(Transfer::is_under_way) {
+        if !self.transfers.iter().any(TransferView::is_under_way) {
             return None;
         }
         let ranges = self.ranges();
@@ -85,16 +85,8 @@ impl Nest {
 
     /// Returns the fraction of a transfer that overlaps iterations of its loop, from 0 to 1.
     #[must_use]
-    pub fn hidden_part(&self, transfer: &Transfer) -> f64 {
+    pub fn hidden_part(&self, transfer: &TransferView<'_>) -> f64 {
         let Overlap { iterations, hidden } = self.overlap(transfer);
         if iterations == 0 { 0.0 } else { hidden as f64 / iterations as f64 }
-    }
-}
-
-impl Transfer {
-    /// Returns whether it is in flight during computation.
-    #[must_use]
-    pub fn is_under_way(&self) -> bool {
-        self.ahead > 0 || self.interior_first
     }
 }

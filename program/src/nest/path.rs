@@ -1,9 +1,9 @@
 //! The products of a leaf of several operands, two factors each.
 
 use crate::ids::{BlockDepth, LeafLoopId, ProductId};
-use crate::nest::{Factor, LeafOp, Nest, Product};
+use crate::nest::{Factor, LeafOp, NestView, Product};
 
-/// A product of two operands or results of a leaf of several; see [`Nest::path`].
+/// A product of two operands or results of a leaf of several; see [`NestView::path`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathStep {
     /// Its result: an intermediate result, `T0[j, k, r]`, or the output's element.
@@ -20,7 +20,7 @@ pub struct PathStep {
     pub level: BlockDepth,
 }
 
-impl Nest {
+impl NestView<'_> {
     /// Returns the products of the leaf, two factors each, in the order in which they run; none if it combines all operands in one
     /// operation.
     ///

@@ -1,27 +1,12 @@
 //! Queries about a nest.
 
-use super::{Brought, Direction, Leg, Nest, Owners, Transfer};
+use super::{Algorithm, Direction, LoweredKernel, NestView, Owners, Transfer, TransferView};
 use crate::expr::{Ranges, Symbol};
-use crate::ids::{ArrayId, AxisId, NestId, OperandId, TensorId, TileId};
+use crate::ids::{ArrayId, AxisId, KernelId, OperandId, TensorId, TileId};
 use crate::pattern::Pattern;
 use polyshard_layout::{Name, Sharding, SumAlgorithm, SumKind};
 
-impl Nest {
-    /// Returns the transfer of the output.
-    ///
-    /// # Panics
-    /// If it has none: a bug in polyshard.
-    #[must_use]
-    pub fn output(&self) -> &Transfer {
-        self.transfers.last().expect("a kernel has an output; this is a bug in polyshard")
-    }
-
-    /// Returns the transfers of inputs.
-    #[must_use]
-    pub fn inputs(&self) -> &[Transfer] {
-        &self.transfers[..self.transfers.len() - 1]
-    }
-
+impl LoweredKernel {
     /// Returns the array that it writes.
     ///
     /// # Panics
@@ -36,16 +21,27 @@ impl Nest {
     pub fn reads(&self) -> &[ArrayId] {
         self.arrays.split_last().map_or(&[], |(_, inputs)| inputs)
     }
+}
 
-    /// Returns whether some of its transfers run in the first round only.
+impl<'a> NestView<'a> {
+    /// Returns the transfer of the output.
+    ///
+    /// # Panics
+    /// If it has none: a bug in polyshard.
     #[must_use]
-    pub fn brings_once(&self) -> bool {
-        self.transfers.iter().any(|transfer| transfer.brought == Brought::Once)
+    pub fn output(&self) -> TransferView<'a> {
+        *self.transfers.last().expect("a kernel has an output; this is a bug in polyshard")
     }
 
-    /// Returns its transfers that fetch nothing, each with the nest and the transfer whose tile it reuses.
-    pub fn kept(&self) -> impl Iterator<Item = (TileId, (NestId, TileId))> {
-        (0..).map(TileId).zip(&self.transfers).filter_map(|(tile, transfer)| Some((tile, transfer.kept_by()?)))
+    /// Returns the transfers of inputs.
+    #[must_use]
+    pub fn inputs(&self) -> &[TransferView<'a>] {
+        &self.transfers[..self.transfers.len() - 1]
+    }
+
+    /// Returns its transfers that fetch nothing, each with the kernel and the tile that it reuses.
+    pub fn kept(&self) -> impl Iterator<Item = (TileId, (KernelId, TileId))> {
+        (0..).map(TileId).zip(&self.transfers).filter_map(|(tile, transfer)| Some((tile, transfer.reused?)))
     }
 
     /// Returns the sharding of the output.
@@ -53,17 +49,16 @@ impl Nest {
     /// # Panics
     /// If it is missing: a bug in polyshard.
     #[must_use]
-    pub fn output_sharding(&self) -> &Sharding {
+    pub fn output_sharding(&self) -> &'a Sharding {
         self.shardings.last().expect("a kernel has an output; this is a bug in polyshard")
     }
 
     /// The type and the order of the nest's sums.
     pub(crate) fn sum_kind(&self) -> SumKind {
-        let Transfer { route, ahead, direction, .. } = self.output();
-        let by = route.legs.iter().find_map(|leg| match leg {
-            Leg::Collective { by, .. } if *direction == (Direction::Out { any_order: false }) => Some(by.of_sums()),
-            _ => None,
-        });
+        let output = self.output();
+        let Transfer { route, ahead, direction, .. } = output.row;
+        let by =
+            route.algorithm().filter(|_| *direction == (Direction::Out { any_order: false })).map(Algorithm::of_sums);
         let by = by.unwrap_or(SumAlgorithm::Library);
         let kind = SumKind::new(self.kernel.dtype(), by);
         // A library never computes sums that are in flight during computation.
@@ -74,7 +69,7 @@ impl Nest {
     /// time for each. See [`Route::partners`](super::Route::partners).
     #[must_use]
     pub fn partners(&self) -> usize {
-        self.transfers.iter().map(|transfer| transfer.route.partners(&self.mesh)).max().unwrap_or(0)
+        self.transfers.iter().map(|transfer| transfer.route.partners(self.mesh)).max().unwrap_or(0)
     }
 
     /// Returns the ranges of coordinates and counters.
@@ -126,7 +121,7 @@ impl Nest {
     /// Returns the pattern of a transfer of this nest.
     #[must_use]
     pub fn pattern_of(&self, transfer: &Transfer) -> Pattern {
-        transfer.route.pattern(transfer.direction, &self.mesh)
+        transfer.route.pattern(transfer.direction, self.mesh)
     }
 
     /// Returns whether the communication library chooses the order in which collectives add up partial sums; else it is the order
@@ -140,11 +135,11 @@ impl Nest {
     /// them in any order, and does not promise the same bits.
     #[must_use]
     pub fn sums_may_differ(&self) -> bool {
-        let Transfer { route, .. } = self.output();
-        let is_of_all = |leg: &Leg| matches!(leg, Leg::Collective { owners: Owners::All, .. });
+        let route = &self.output().row.route;
+        let is_of_all = route.collectives().any(|(_, _, owners, _)| *owners == Owners::All);
         let is_by_library = self.any_order() || route.procedure().is_some_and(|procedure| procedure.steps().is_some());
         let depends_on_order = self.kernel.assign().depends_on_order(self.kernel.dtype());
-        depends_on_order && is_by_library && route.legs.iter().any(is_of_all)
+        depends_on_order && is_by_library && is_of_all
     }
 
     /// Returns the number of the transfer that fetches the data of an operand of the leaf.

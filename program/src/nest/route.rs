@@ -17,9 +17,9 @@
 //!
 //! Tests: `polyhedral/tests/it/patterns.rs`.
 
-use super::{Region, Transfer};
-use crate::expr::{Expr, Ranges, Symbol};
-use crate::ids::{Axes, AxisId, Depth, LegId, LoopId};
+use super::Region;
+use crate::expr::Expr;
+use crate::ids::{Axes, AxisId, CounterId, LegId};
 use crate::pattern::Pattern;
 use crate::reduction::Procedure;
 use polyshard_layout::{Mesh, Neighbours, Reach, Stages, Stencil, SumAlgorithm};
@@ -61,7 +61,8 @@ pub struct Route<C = Vec<Expr>, R = Region> {
 /// use polyshard::program::{Leg, Owners};
 /// // Rows of C = A * B on two ranks, as in the example of `Program`.
 /// let program = rows.lower()?;
-/// let legs: Vec<_> = program.nest().transfers.iter().flat_map(|transfer| &transfer.route.legs).collect();
+/// let nest = program.nest();
+/// let legs: Vec<_> = nest.transfers.iter().flat_map(|transfer| &transfer.route.legs).collect();
 /// // A and C stay where they are, and each rank owns a part of B, which all need.
 /// assert!(matches!(legs[..], [Leg::InPlace, Leg::Collective { owners: Owners::Parts, .. }, Leg::InPlace]));
 /// # Ok::<(), polyshard::Error>(())
@@ -228,7 +229,7 @@ pub struct Shift {
     /// The neighbour's distance along the axis, modulo its extent.
     pub by: i64,
     /// The loop, the innermost one around the transfer.
-    pub counter: LoopId,
+    pub counter: CounterId,
 }
 
 impl<C, R> From<Leg<C>> for Route<C, R> {
@@ -285,13 +286,110 @@ impl<C, R> Route<C, R> {
     /// Returns whether ranks move only elements that they own.
     #[must_use]
     pub fn is_local(&self) -> bool {
-        matches!(self.legs[..], [Leg::InPlace | Leg::Copy])
+        self.shift().is_none() && self.is_fetched_here()
+    }
+
+    /// Returns whether a rank owns its tile where it is fetched from the owners, before any shift.
+    pub(crate) fn is_fetched_here(&self) -> bool {
+        matches!(self.at_owners(), [Leg::InPlace | Leg::Copy])
     }
 
     /// Returns the procedure by which sums meet at the owners, if one is given.
     #[must_use]
     pub fn procedure(&self) -> Option<&Procedure> {
         self.legs.iter().find_map(Leg::procedure)
+    }
+
+    /// Returns its collectives: the leg, the axes, who owns what, and how it is carried out.
+    pub fn collectives(&self) -> impl Iterator<Item = (LegId, &Axes, &Owners<C>, &Algorithm)> {
+        (0..).map(LegId).zip(&self.legs).filter_map(|(number, leg)| match leg {
+            Leg::Collective { axes, owners, by } => Some((number, axes, owners, by)),
+            _ => None,
+        })
+    }
+
+    /// Returns how the first of its collectives is carried out, if it has one.
+    #[must_use]
+    pub fn algorithm(&self) -> Option<&Algorithm> {
+        self.collectives().map(|(.., by)| by).next()
+    }
+
+    /// Returns how its collectives are carried out, to change it.
+    pub fn algorithms_mut(&mut self) -> impl Iterator<Item = (LegId, &mut Algorithm)> {
+        (0..).map(LegId).zip(&mut self.legs).filter_map(|(number, leg)| match leg {
+            Leg::Collective { by, .. } => Some((number, by)),
+            _ => None,
+        })
+    }
+
+    /// Returns the neighbours that send parts of a halo, if nothing else is sent.
+    #[must_use]
+    pub fn halo(&self) -> Option<&Neighbours> {
+        match &self.legs[..] {
+            [Leg::Halo { reach }] => Some(reach),
+            _ => None,
+        }
+    }
+
+    /// Returns the ranks in reach, and how rows are sent, if one exchange is all that is sent between owners and tiles.
+    #[must_use]
+    pub fn exchange(&self) -> Option<(&Neighbours, &Packing)> {
+        match self.at_owners() {
+            [Leg::Exchange { reach, packing }] => Some((reach, packing)),
+            _ => None,
+        }
+    }
+
+    /// Returns how rows are sent by the exchange that it begins with, if it does.
+    #[must_use]
+    pub fn packing(&self) -> Option<&Packing> {
+        match self.legs.first() {
+            Some(Leg::Exchange { packing, .. }) => Some(packing),
+            _ => None,
+        }
+    }
+
+    /// Returns the ranks in reach, if a halo or an exchange is all that is sent between owners and tiles.
+    #[must_use]
+    pub fn among(&self) -> Option<&Neighbours> {
+        match self.at_owners() {
+            [Leg::Halo { reach } | Leg::Exchange { reach, .. }] => Some(reach),
+            _ => None,
+        }
+    }
+
+    /// Returns whether a tile is forwarded while the next one is received: to a neighbour, or by the second of two legs.
+    #[must_use]
+    pub fn forwards(&self) -> bool {
+        matches!(self.legs[..], [.., Leg::Shift(_)] | [_, Leg::Permute { .. }])
+    }
+
+    /// Returns whether a tile is permuted to ranks that broadcast it.
+    pub(crate) fn is_permuted_first(&self) -> bool {
+        matches!(self.at_owners(), [Leg::Permute { .. }, Leg::Collective { .. }])
+    }
+
+    /// Returns whether each rank receives its tile from one other rank.
+    #[must_use]
+    pub fn is_from_one(&self) -> bool {
+        let is_from_one = |leg: &Leg<C>| match leg {
+            Leg::InPlace | Leg::Permute { .. } | Leg::Shift(_) => true,
+            Leg::Collective { owners, .. } => matches!(owners, Owners::One(_)),
+            Leg::Copy | Leg::Halo { .. } | Leg::Exchange { .. } => false,
+        };
+        self.legs.iter().all(is_from_one)
+    }
+
+    /// Returns whether it uses messages of the same kind as another route, from no fewer ranks.
+    pub(crate) fn is_at_least(&self, other: &Self) -> bool
+    where
+        Self: PartialEq,
+    {
+        match (&self.legs[..], &other.legs[..]) {
+            ([Leg::Halo { reach }], [Leg::Halo { reach: other }])
+            | ([Leg::Exchange { reach, .. }], [Leg::Exchange { reach: other, .. }]) => reach.hold(other),
+            _ => self == other,
+        }
     }
 
     /// Returns the pattern, with axes by name.
@@ -367,7 +465,7 @@ impl<C> Leg<C> {
     /// Returns the leg that shifts tiles by `by` places along an axis in each iteration of a loop.
     #[must_use]
     pub fn shift(axis: usize, by: i64, counter: usize) -> Self {
-        Self::Shift(Shift { axis: AxisId(axis), by, counter: LoopId(counter) })
+        Self::Shift(Shift { axis: AxisId(axis), by, counter: CounterId(counter) })
     }
 
     /// Returns the leg of a halo from ranks that are in reach along every axis.
@@ -477,38 +575,6 @@ impl<C> Leg<C> {
             Self::Collective { axes, .. } => mesh.group_size(axes) as usize - 1,
             Self::Shift(_) | Self::Permute { .. } => 2,
             Self::Halo { reach } | Self::Exchange { reach, .. } => mesh.others_in_reach(reach),
-        }
-    }
-}
-
-impl Transfer {
-    /// The legs between owners and tiles, numbered, each with its region: for the first of two, the region that it leaves in tiles.
-    pub(crate) fn at_owners(&self) -> impl Iterator<Item = (LegId, &Leg, &Region)> {
-        let Self { route, region, .. } = self;
-        let held = |nth: usize| route.held.as_ref().filter(|_| nth == 0);
-        route.at_owners().iter().enumerate().map(move |(nth, leg)| (LegId(nth), leg, held(nth).unwrap_or(region)))
-    }
-
-    /// The legs, those at the owners first, each with its region and the serial loops that the region may depend on.
-    pub(crate) fn legs_in_place(&self, ranges: &Ranges) -> impl Iterator<Item = (&Leg, Region, Depth)> {
-        let shift = self.route.shift();
-        let at_owners = self.at_owners().map(move |(_, leg, region)| match shift {
-            None => (leg, region.clone(), self.level),
-            Some(Shift { counter, .. }) => {
-                let value = self.iteration_at_owners(ranges.counters[counter.0]);
-                (leg, region.fixed(Symbol::Counter(counter), value, ranges), Depth(self.level.0 - 1))
-            }
-        });
-        let shifted = self.route.legs[self.route.at_owners().len()..].iter();
-        at_owners.chain(shifted.map(|leg| (leg, self.region.clone(), self.level)))
-    }
-
-    /// The iteration of a shift's loop, of `iterations`, in which its tile is fetched from the owners or sent to them: the first for an
-    /// input, the last for an output.
-    pub(crate) fn iteration_at_owners(&self, iterations: i64) -> i64 {
-        match self.direction {
-            Direction::In => 0,
-            Direction::Out { .. } => iterations - 1,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! step is checked if these are few: legs lead to ranks that own or hold the regions, and the leaf stays inside the regions that
 //! were fetched.
 
-use super::{Direction, LeafAccess, Leg, Nest, Owners, Shift, Transfer};
+use super::{Direction, LeafAccess, Leg, NestView, Owners, Shift, Transfer, TransferView};
 use crate::ids::{Depth, LegId, OperandId};
 use crate::part::{around, holds, spans};
 use crate::traffic::{Rank, in_all_steps};
@@ -13,7 +13,7 @@ use polyshard_layout::{Along, ends_of_walk};
 /// Ranks times steps times accesses beyond which nothing is checked: some ten milliseconds.
 const MOST: u64 = 1 << 15;
 
-impl Nest {
+impl NestView<'_> {
     /// Checks the steps of all ranks, if they are few, and returns whether it did.
     ///
     /// # Errors
@@ -25,16 +25,19 @@ impl Nest {
         let partners = self.partners().max(1) as u64;
         // Owners are searched once per transfer, and if corners are left out once per operand, block by block.
         let stars = self.transfers.iter().filter(|transfer| transfer.route.star().is_some());
-        let operands = stars.flat_map(|transfer| &transfer.operands);
+        let operands = stars.flat_map(|transfer| transfer.operands);
         let blocks = operands.map(|operand| self.most_blocks(&self.leaf.operands[operand.0]));
         let looked_for = blocks.fold(self.transfers.len() as u64, u64::saturating_add);
         let each = partners.saturating_mul(looked_for).saturating_add(self.leaf.operands.len() as u64);
         if ranks.saturating_mul(steps).saturating_mul(each) > MOST {
             return Ok(false);
         }
+        let mut instances = 0u64;
         for rank in 0..self.mesh.size() {
             let rank = Rank::new(self, self.mesh.coordinates(rank));
-            for (number, transfer) in self.transfers.iter().enumerate() {
+            for (number, transfer) in
+                self.transfers.iter().enumerate().filter(|(_, transfer)| transfer.reused.is_none())
+            {
                 in_all_steps(transfer.level, &extents, |counters| match self.is_covered(&rank, transfer, counters) {
                     true => Ok(()),
                     false => {
@@ -45,14 +48,24 @@ impl Nest {
                     }
                 })?;
             }
-            in_all_steps(Depth(self.loops.len()), &extents, |counters| self.leaf_stays_inside(&rank, counters))?;
+            in_all_steps(Depth(self.loops.len()), &extents, |counters| {
+                let counts = self.leaf.loops.iter().map(|inner| rank.value(&inner.count, counters).max(0) as u64);
+                instances = instances.saturating_add(counts.fold(1, u64::saturating_mul));
+                self.leaf_stays_inside(&rank, counters)
+            })?;
+        }
+        // Time steps compute elements of other ranks, too.
+        let of_kernel = self.kernel.vars().iter().map(|var| var.extent as u64);
+        let wanted = of_kernel.fold(self.mesh.group_size(&self.copies), u64::saturating_mul);
+        if self.time_steps.is_none() && instances != wanted {
+            return Err(format!("computes its statement {instances} times on all ranks, not {wanted} times"));
         }
         Ok(true)
     }
 
     /// Whether the ranks at the owners' end of each leg have all of the region.
-    fn is_covered(&self, rank: &Rank<'_>, transfer: &Transfer, counters: &[i64]) -> bool {
-        let Transfer { route, direction, .. } = transfer;
+    fn is_covered(&self, rank: &Rank<'_>, transfer: &TransferView<'_>, counters: &[i64]) -> bool {
+        let Transfer { route, direction, .. } = transfer.row;
         if let Some(Shift { counter, .. }) = route.shift()
             && counters[counter.0] != transfer.iteration_at_owners(self.loops[counter.0].extent)
         {
@@ -62,7 +75,7 @@ impl Nest {
         if route.star().is_some() {
             return true;
         }
-        let sharding = &self.shardings[transfer.tensor.0];
+        let sharding = self.shardings[transfer.tensor.0];
         let count = |region: &[Along]| match direction {
             Direction::In => region.iter().map(Along::distinct).fold(1, u64::saturating_mul),
             Direction::Out { .. } => region.iter().map(Along::count).fold(1, u64::saturating_mul),
@@ -128,7 +141,7 @@ impl Nest {
         if counts.iter().any(|&count| count <= 0) {
             return Ok(());
         }
-        let inside = |access: &LeafAccess, transfer: &Transfer, open: &[Option<i64>]| {
+        let inside = |access: &LeafAccess, transfer: &TransferView<'_>, open: &[Option<i64>]| {
             let walks = access.base.iter().zip(&access.strides).zip(open);
             // Of a walk that leaves its array, the part inside counts, from its minimum to its maximum.
             let walks = walks.map(|((base, strides), extent)| {
@@ -150,8 +163,9 @@ impl Nest {
                 })
             })
         };
-        let of_operand = |(operand, access)| (access, &self.transfers[self.transfer_of(OperandId(operand)).0]);
-        let reads: Vec<(&LeafAccess, &Transfer)> = self.leaf.operands.iter().enumerate().map(of_operand).collect();
+        let of_operand = |(operand, access)| (access, self.transfers[self.transfer_of(OperandId(operand)).0]);
+        let reads: Vec<(&LeafAccess, TransferView<'_>)> =
+            self.leaf.operands.iter().enumerate().map(of_operand).collect();
         let open = self.kernel.value().accesses().into_iter().map(|read| self.kernel.open_extents(read));
         let target = vec![None; self.leaf.target.base.len()];
         let mut all = reads.iter().copied().zip(open).chain([((&self.leaf.target, self.output()), target)]);
@@ -174,12 +188,12 @@ impl Nest {
         counters: &[i64],
         counts: &[i64],
         access: &LeafAccess,
-        transfer: &Transfer,
+        transfer: &TransferView<'_>,
     ) -> bool {
         let (Some(reach), Some(region)) = (transfer.route.star(), rank.ranges(&transfer.region, counters)) else {
             return true;
         };
-        let sharding = &self.shardings[access.tensor.0];
+        let sharding = self.shardings[access.tensor.0];
         let dims = access.base.iter().zip(&access.strides).zip(&region);
         let read = dims.map(|((base, strides), along)| {
             around(along, rank.value(base, counters), strides.iter().copied().zip(counts.iter().copied()))

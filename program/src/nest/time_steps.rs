@@ -10,10 +10,10 @@
 //! This takes fewer messages and more computation (J. Demmel, M. Hoemmen, M. Mohiyuddin and K. Yelick, "Avoiding communication in sparse
 //! matrix computations", IPDPS 2008).
 
-use super::{Direction, LeafOp, Leg, Nest, Region, Transfer};
+use super::{Direction, LeafOp, NestView, Region, Transfer, TransferView};
 use crate::bounds::LIMIT;
 use crate::expr::{Expr, Symbol};
-use crate::ids::{Depth, LoopId, TileId};
+use crate::ids::{CounterId, Depth, TileId};
 use crate::kernel::Assign;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -29,14 +29,14 @@ pub struct TimeSteps {
     /// The transfer that fetches the input of the first step.
     pub tile: TileId,
     /// The loop that counts the steps, the only one of the nest.
-    pub counter: LoopId,
+    pub counter: CounterId,
     /// The region that a step computes: more than the rank owns of the output, except in the last step.
     pub region: Region,
     /// Elements of each of the two buffers, which hold the results of all steps but the last.
     pub capacity: usize,
 }
 
-impl Nest {
+impl NestView<'_> {
     /// Returns how often the kernel is applied in a run.
     #[must_use]
     pub fn applications(&self) -> u64 {
@@ -59,8 +59,8 @@ impl Nest {
         let [input, output] = &self.transfers[..] else { return Err("has time steps of several inputs".into()) };
         let is_input =
             tile.0 == 0 && input.direction == Direction::In && input.level == Depth(0) && input.route.held.is_none();
-        let is_in_place = output.level == Depth(0) && matches!(output.route.legs[..], [Leg::InPlace]);
-        let waits = |transfer: &Transfer| !transfer.is_under_way() && transfer.route.shift().is_none();
+        let is_in_place = output.level == Depth(0) && output.route.is_in_place();
+        let waits = |transfer: &TransferView<'_>| !transfer.is_under_way() && transfer.route.shift().is_none();
         if !is_input || !is_in_place || !self.transfers.iter().all(waits) {
             return Err("has time steps, but its transfers do not surround them".into());
         }

@@ -1,205 +1,277 @@
-//! The body of a program: nests and moves in tables, and one tree of statements that carries them out.
-//! Tests: `program/tests/it/refused/flow.rs`.
+//! The tables of a program, and one tree of statements over their rows. Tests: `program/tests/it/refused/flow.rs`.
 
-use super::{Array, ArrayKind, Carried, Move, Repeat};
-use crate::ids::{ArrayId, Depth, LoopId, MoveId, NestId, RepeatId, RoomId, StatementId, TileId, TransferId};
-use crate::nest::{Direction, Nest, Transfer};
-use crate::statement::{Iteration, Statement};
-use serde::{Deserialize, Serialize};
+use super::{Array, ArrayKind, Carried, Rounds};
+use crate::ids::{ArrayId, KernelId, LoopId, RoomId, RoundsId, StatementId, TransferId};
+use crate::nest::{End, Loop, LoweredKernel, Transfer};
+use crate::statement::Statement;
+use polyshard_layout::{DType, Mesh};
+use serde::Serialize;
 
-/// The nests, moves and repetitions of a program by number, and the statements in the order in which they run.
+/// The arrays, transfers, loops, kernels and rounds of a program by number, and the statements in the order in which they run.
+///
+/// [`Program::new`](crate::Program::new) checks that they fit together.
 ///
 /// ```
 /// use polyshard::prelude::*;
-/// use polyshard::program::{Array, ArrayId, ArrayKind, Body, Move};
+/// use polyshard::program::{Array, ArrayId, ArrayKind, Body, Transfer};
 /// let mesh = Mesh::new([("x", 2)]);
 /// let by = |dim| Sharding::new(&mesh, &[4, 6], &[Placement::block(dim, mesh.axes::<1>()[0])]).expect("a sharding");
 /// let array = |kind, dim| Array { name: "A".into(), sharding: by(dim), kind };
-/// let mut body = Body::default();
-/// body.transfer(Move::direct([ArrayId(0), ArrayId(1)], [&by(0), &by(1)], DType::F64, Vec::new()));
-/// let program = Program::new(&mesh, DType::F64, vec![array(ArrayKind::Input, 0), array(ArrayKind::Output, 1)], body)?;
-/// assert_eq!(program.body().parts().count(), 2, "it begins, and is awaited");
+/// let mut body = Body::new(&mesh, DType::F64);
+/// body.arrays = vec![array(ArrayKind::Input, 0), array(ArrayKind::Output, 1)];
+/// body.transfer(Transfer::between([ArrayId(0), ArrayId(1)], [&by(0), &by(1)], DType::F64, Vec::new()));
+/// let program = Program::new(body)?;
+/// assert_eq!(program.body().statements.len(), 2, "it begins, and ends");
 /// # Ok::<(), polyshard::Error>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Body {
-    /// The nests.
-    pub nests: Vec<Nest>,
-    /// The moves.
-    pub moves: Vec<Move>,
-    /// The repetitions.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub repeats: Vec<Repeat>,
+    /// The mesh of ranks.
+    pub mesh: Mesh,
+    /// The element type of all arrays.
+    pub dtype: DType,
+    /// The arrays.
+    pub arrays: Vec<Array>,
+    /// The transfers between arrays and tiles, and between arrays.
+    pub transfers: Vec<Transfer>,
+    /// The serial loops of kernels.
+    pub loops: Vec<Loop>,
+    /// The kernels.
+    pub kernels: Vec<LoweredKernel>,
+    /// How often statements are repeated, and which arrays are carried from one round to the next.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rounds: Vec<Rounds>,
     /// The statements.
     pub statements: Vec<Statement>,
 }
 
-/// Statements that belong together, outside of nests.
+/// Neighbouring statements between which no kernel is running: those of one kernel, or of several that share loops, or a single one of
+/// no kernel.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Part<'a> {
-    /// Those of a nest.
-    Nest(NestId, &'a [Statement]),
-    /// Begins a move.
-    Begin(MoveId),
-    /// Awaits a move.
-    Await(MoveId),
-    /// Frees an array.
-    Free(ArrayId),
-    /// Repeats statements, whose parts [`Body::parts_of`] returns.
-    Repeat(RepeatId, &'a [Statement]),
+pub struct Span<'a> {
+    /// The first kernel, if it is of kernels.
+    pub kernel: Option<KernelId>,
+    /// The statements.
+    pub statements: &'a [Statement],
+}
+
+/// What the statements of a span have in common: the outermost loop of its kernels, or its only kernel.
+#[derive(Clone, Copy, PartialEq)]
+enum Common {
+    Loop(LoopId),
+    Kernel(KernelId),
 }
 
 impl Body {
-    /// Adds a kernel that reads and writes the arrays that its nest names.
-    pub fn run(&mut self, nest: Nest) {
-        let id = NestId(self.nests.len());
-        self.statements.extend(statements(id, &nest));
-        self.nests.push(nest);
+    /// Returns the tables of a program that does nothing.
+    #[must_use]
+    pub fn new(mesh: &Mesh, dtype: DType) -> Self {
+        Self {
+            mesh: mesh.clone(),
+            dtype,
+            arrays: Vec::new(),
+            transfers: Vec::new(),
+            loops: Vec::new(),
+            kernels: Vec::new(),
+            rounds: Vec::new(),
+            statements: Vec::new(),
+        }
     }
 
-    /// Adds a move, which is awaited immediately.
-    pub fn transfer(&mut self, moved: Move) {
-        let id = TransferId::Array(MoveId(self.moves.len()));
-        self.statements.extend([Statement::Begin(id), Statement::Await(id)]);
-        self.moves.push(moved);
+    /// Adds the kernels and moves of another program, whose arrays are these.
+    ///
+    /// # Panics
+    /// If it has more arrays.
+    pub fn run(&mut self, other: &Self, arrays: &[ArrayId]) {
+        let [transfers, loops, kernels, rounds] =
+            [self.transfers.len(), self.loops.len(), self.kernels.len(), self.rounds.len()];
+        let array = |id: ArrayId| arrays[id.0];
+        let end = |end: End| match end {
+            End::Array(id) => End::Array(array(id)),
+            End::Tile(KernelId(kernel)) => End::Tile(KernelId(kernels + kernel)),
+        };
+        let moved = |one: &Transfer| Transfer { from: end(one.from), to: end(one.to), ..one.clone() };
+        self.transfers.extend(other.transfers.iter().map(moved));
+        self.loops.extend(other.loops.iter().cloned());
+        self.kernels.extend(other.kernels.iter().cloned().map(|mut row| {
+            row.arrays.iter_mut().for_each(|id| *id = array(*id));
+            row.loops.iter_mut().for_each(|number| number.0 += loops);
+            row.uses.iter_mut().for_each(|used| used.transfer.0 += transfers);
+            row
+        }));
+        let carried =
+            |one: &Carried| Carried { first: array(one.first), value: array(one.value), next: array(one.next) };
+        self.rounds.extend(other.rounds.iter().cloned().map(|mut round| {
+            round.carried.iter_mut().for_each(|one| *one = carried(one));
+            round.until.iter_mut().for_each(|until| until.scalar = array(until.scalar));
+            round
+        }));
+        fn numbered(of: &[Statement], by: &[usize; 4], array: &dyn Fn(ArrayId) -> ArrayId) -> Vec<Statement> {
+            let &[transfers, loops, kernels, rounds] = by;
+            let transfer = |id: &TransferId| TransferId(id.0 + transfers);
+            let statements = of.iter().map(|statement| match statement {
+                Statement::Rounds(id, body) => Statement::Rounds(RoundsId(id.0 + rounds), numbered(body, by, array)),
+                Statement::Loop(id, body) => Statement::Loop(LoopId(id.0 + loops), numbered(body, by, array)),
+                Statement::Fill(id) => Statement::Fill(transfer(id)),
+                Statement::Begin(id, at) => Statement::Begin(transfer(id), *at),
+                Statement::End(id, at) => Statement::End(transfer(id), *at),
+                Statement::Compute(id, part) => Statement::Compute(KernelId(id.0 + kernels), *part),
+                Statement::Free(id) => Statement::Free(array(*id)),
+            });
+            statements.collect()
+        }
+        self.statements.extend(numbered(&other.statements, &[transfers, loops, kernels, rounds], &array));
+    }
+
+    /// Adds a move, whose end follows its begin.
+    pub fn transfer(&mut self, moved: Transfer) {
+        self.statements.extend(Statement::both(TransferId(self.transfers.len())));
+        self.transfers.push(moved);
     }
 
     /// Adds rounds of these statements.
-    pub fn repeat(&mut self, repeat: Repeat, body: Vec<Statement>) {
-        self.statements.push(Statement::Repeat { id: RepeatId(self.repeats.len()), body });
-        self.repeats.push(repeat);
+    pub fn repeat(&mut self, rounds: Rounds, body: Vec<Statement>) {
+        self.statements.push(Statement::Rounds(RoundsId(self.rounds.len()), body));
+        self.rounds.push(rounds);
     }
 
-    /// Returns the nest, if the body is one nest and nothing else.
+    /// Returns, by transfer, whether it begins in the first of the rounds around it only.
     #[must_use]
-    pub fn only_nest(&self) -> Option<&Nest> {
-        match (&self.nests[..], &self.moves[..], &self.repeats[..]) {
-            ([nest], [], []) => Some(nest),
-            _ => None,
-        }
-    }
-
-    /// Returns the outermost statements, those of a nest together.
-    pub fn parts(&self) -> impl Iterator<Item = Part<'_>> {
-        Self::parts_of(&self.statements)
-    }
-
-    /// Groups statements outside of nests into parts: those of a nest are together.
-    pub fn parts_of(statements: &[Statement]) -> impl Iterator<Item = Part<'_>> {
-        statements.chunk_by(|one, next| one.nest().is_some() && one.nest() == next.nest()).map(|together| {
-            match (together[0].nest(), &together[0]) {
-                (Some(nest), _) => Part::Nest(nest, together),
-                (None, Statement::Begin(TransferId::Array(moved))) => Part::Begin(*moved),
-                (None, Statement::Await(TransferId::Array(moved))) => Part::Await(*moved),
-                (None, Statement::Free(array)) => Part::Free(*array),
-                (None, Statement::Repeat { id, body }) => Part::Repeat(*id, body),
-                (None, _) => unreachable!("all other statements are of nests; this is a bug in polyshard"),
+    pub fn in_first_round(&self) -> Vec<bool> {
+        let mut found = vec![false; self.transfers.len()];
+        let mut note = |statement: &Statement| {
+            if let Statement::Begin(id, at) = statement {
+                found[id.0] |= at.first_round;
             }
+        };
+        self.statements.iter().for_each(|statement| statement.visit(&mut note));
+        found
+    }
+
+    /// Groups statements outside of loops into spans.
+    pub fn spans<'a>(&'a self, statements: &'a [Statement]) -> impl Iterator<Item = Span<'a>> {
+        let common = |statement: &Statement| self.common(statement);
+        let together = move |one: &Statement, next: &Statement| {
+            let one = common(one);
+            one.is_some() && one == common(next)
+        };
+        statements.chunk_by(together).map(|statements| Span { kernel: self.first_kernel(statements), statements })
+    }
+
+    fn common(&self, statement: &Statement) -> Option<Common> {
+        match *statement {
+            Statement::Loop(id, _) => return Some(Common::Loop(id)),
+            Statement::Compute(kernel, _) => Some(kernel),
+            Statement::Fill(id) | Statement::Begin(id, _) | Statement::End(id, _) => self.transfers[id.0].kernel(),
+            Statement::Rounds(..) | Statement::Free(_) => None,
+        }
+        .map(|kernel| self.kernels[kernel.0].loops.first().map_or(Common::Kernel(kernel), |&outer| Common::Loop(outer)))
+    }
+
+    /// The kernel of the first of these statements, at any depth of loops.
+    fn first_kernel(&self, statements: &[Statement]) -> Option<KernelId> {
+        statements.iter().find_map(|statement| match *statement {
+            Statement::Loop(_, ref body) => self.first_kernel(body),
+            Statement::Compute(kernel, _) => Some(kernel),
+            Statement::Fill(id) | Statement::Begin(id, _) | Statement::End(id, _) => self.transfers[id.0].kernel(),
+            Statement::Rounds(..) | Statement::Free(_) => None,
         })
     }
 
-    /// Returns the arrays that exist after a part and did not before.
-    ///
-    /// # Panics
-    /// If the part names a nest, a move or a repetition that does not exist.
+    /// Returns the kernels of a span, in the order in which their leaves first run.
     #[must_use]
-    pub fn writes(&self, part: Part<'_>) -> Vec<ArrayId> {
-        match part {
-            Part::Nest(nest, _) => vec![self.nests[nest.0].writes()],
-            Part::Begin(moved) => vec![self.moves[moved.0].target],
-            Part::Repeat(id, _) => self.repeats[id.0].carried.iter().map(|carried| carried.value).collect(),
-            Part::Await(_) | Part::Free(_) => Vec::new(),
+    pub fn kernels_of(&self, span: Span<'_>) -> Vec<KernelId> {
+        let mut kernels = Vec::new();
+        let mut note = |statement: &Statement| {
+            if let Statement::Compute(kernel, _) = statement
+                && !kernels.contains(kernel)
+            {
+                kernels.push(*kernel);
+            }
+        };
+        // A statement of no kernel may be rounds, whose kernels are in spans of their own.
+        let own = span.statements.iter().filter(|_| span.kernel.is_some());
+        own.for_each(|statement| statement.visit(&mut note));
+        kernels
+    }
+
+    /// Returns the arrays that exist after a span and did not before.
+    #[must_use]
+    pub fn writes(&self, span: Span<'_>) -> Vec<ArrayId> {
+        match span.statements {
+            _ if span.kernel.is_some() => {
+                self.kernels_of(span).into_iter().map(|kernel| self.kernels[kernel.0].writes()).collect()
+            }
+            [Statement::Begin(id, _)] => self.transfers[id.0].arrays().iter().map(|[_, target]| *target).collect(),
+            [Statement::Rounds(id, _)] => self.rounds[id.0].carried.iter().map(|carried| carried.value).collect(),
+            _ => Vec::new(),
         }
     }
 
-    /// Returns the previous version of the array that a nest writes, if the rounds around the nest carry it to the next one, perhaps
-    /// after inner rounds have continued from it: elements that the nest does not write have the values of that version. None if the nest
-    /// writes all elements.
+    /// Returns the previous version of the array that a kernel writes, if the rounds around the kernel carry it to the next one, perhaps
+    /// after inner rounds have continued from it: elements that the kernel does not write have the values of that version. None if the
+    /// kernel writes all elements.
     #[must_use]
-    pub fn version_before(&self, nest: &Nest) -> Option<ArrayId> {
-        nest.kernel.written()?;
-        let around = self.repeat_around(&self.statements, None, nest.writes())?;
-        let mut carried = self.carried_on(nest.writes(), &[]);
+    pub fn version_before(&self, row: &LoweredKernel) -> Option<ArrayId> {
+        row.kernel.written()?;
+        let around = self.rounds_around(&self.statements, None, row.writes())?;
+        let mut carried = self.carried_on(row.writes(), false);
         carried.find(|carried| around.carried.contains(carried)).map(|carried| carried.value)
     }
 
-    /// A carried array that a nest does not write completely, if the other elements have no previous version: a move in between, to inner
-    /// rounds that continue from it in another sharding, does not move the elements that were not written.
-    pub(super) fn lost_rim(&self, nest: &Nest) -> Option<&Carried> {
-        nest.kernel.written()?;
+    /// A carried array that a kernel does not write completely, if the other elements have no previous version: a move in between, to
+    /// inner rounds that continue from it in another sharding, does not move the elements that were not written.
+    pub(super) fn lost_rim(&self, row: &LoweredKernel) -> Option<&Carried> {
+        row.kernel.written()?;
         // Only rounds have a previous round.
-        self.repeat_around(&self.statements, None, nest.writes())?;
-        if self.version_before(nest).is_some() { None } else { self.carried_on(nest.writes(), &self.moves).next() }
+        self.rounds_around(&self.statements, None, row.writes())?;
+        if self.version_before(row).is_some() { None } else { self.carried_on(row.writes(), true).next() }
     }
 
-    /// The arrays that are carried to a next round with the elements of an array, also through inner rounds that continue from it and
-    /// through these moves.
-    fn carried_on(&self, array: ArrayId, moves: &[Move]) -> impl Iterator<Item = &Carried> + use<'_> {
-        let carried = || self.repeats.iter().flat_map(|repeat| &repeat.carried);
+    /// The arrays that are carried to a next round with the elements of an array, also through inner rounds that continue from it, and
+    /// through moves if asked for.
+    fn carried_on(&self, array: ArrayId, through_moves: bool) -> impl Iterator<Item = &Carried> + use<'_> {
+        let carried = || self.rounds.iter().flat_map(|rounds| &rounds.carried);
         let mut versions = vec![array];
         let mut at = 0;
         while let Some(&version) = versions.get(at) {
             versions.extend(carried().filter(|carried| carried.first == version).map(|carried| carried.value));
-            versions.extend(moves.iter().filter(|moved| moved.source == version).map(|moved| moved.target));
+            let moves = self.transfers.iter().filter(|_| through_moves).filter_map(Transfer::arrays);
+            versions.extend(moves.filter(|[source, _]| *source == version).map(|[_, target]| target));
             at += 1;
         }
         carried().filter(move |carried| versions.contains(&carried.next))
     }
 
-    /// The innermost repetition around the nest that writes an array.
-    fn repeat_around<'a>(
+    /// The innermost rounds around the kernel that writes an array.
+    fn rounds_around<'a>(
         &'a self,
         statements: &'a [Statement],
-        around: Option<&'a Repeat>,
+        around: Option<&'a Rounds>,
         written: ArrayId,
-    ) -> Option<&'a Repeat> {
-        Self::parts_of(statements).find_map(|part| match part {
-            Part::Nest(nest, _) if self.nests[nest.0].writes() == written => around,
-            Part::Repeat(id, round) => self.repeat_around(round, self.repeats.get(id.0), written),
+    ) -> Option<&'a Rounds> {
+        self.spans(statements).find_map(|span| match span.statements {
+            [Statement::Rounds(id, round)] => self.rounds_around(round, self.rounds.get(id.0), written),
+            _ if span.kernel.is_some() && self.writes(span).contains(&written) => around,
             _ => None,
         })
     }
 
-    /// All parts, those of rounds after their repetition, each with its number on a page and the number of repetitions around it. Numbers
-    /// count nests, repetitions, and moves where they begin, from 1.
+    /// All spans, those of rounds after their statement, each with its number on a page and the number of rounds around it. Numbers
+    /// count kernels, rounds, and moves where they begin, from 1.
     pub(super) fn numbered(&self) -> Vec<Numbered<'_>> {
-        fn add<'a>(statements: &'a [Statement], depth: usize, all: &mut Vec<Numbered<'a>>) {
-            for part in Body::parts_of(statements) {
+        fn add<'a>(body: &'a Body, statements: &'a [Statement], depth: usize, all: &mut Vec<Numbered<'a>>) {
+            for span in body.spans(statements) {
                 let before = all.last().map_or(0, |last| last.number.0);
-                let is_counted = matches!(part, Part::Nest(..) | Part::Begin(_) | Part::Repeat(..));
-                all.push(Numbered { number: StatementId(before + usize::from(is_counted)), depth, part });
-                if let Part::Repeat(_, body) = part {
-                    add(body, depth + 1, all);
+                all.push(Numbered { number: StatementId(before + usize::from(span.is_counted())), depth, span });
+                if let [Statement::Rounds(_, inside)] = span.statements {
+                    add(body, inside, depth + 1, all);
                 }
             }
         }
         let mut all = Vec::new();
-        add(&self.statements, 0, &mut all);
+        add(self, &self.statements, 0, &mut all);
         all
-    }
-
-    /// The same with other nests instead of these, whose transfers begin and are awaited at the same places.
-    pub(super) fn with_nests(&self, changed: impl Fn(&Nest) -> Nest, arrays: &[Array]) -> Self {
-        let nests = self.nests.iter().map(changed).collect();
-        let mut body = Self { nests, ..self.clone() }.with_derived_statements();
-        body.free_temporaries(arrays);
-        body
-    }
-
-    /// The same with the statements derived from its nests; nothing is freed.
-    pub(super) fn with_derived_statements(self) -> Self {
-        fn again(nests: &[Nest], of: &[Statement]) -> Vec<Statement> {
-            let statements = Body::parts_of(of).flat_map(|part| match part {
-                Part::Nest(id, _) => statements(id, &nests[id.0]),
-                Part::Begin(id) => vec![Statement::Begin(TransferId::Array(id))],
-                Part::Await(id) => vec![Statement::Await(TransferId::Array(id))],
-                Part::Repeat(id, body) => vec![Statement::Repeat { id, body: again(nests, body) }],
-                Part::Free(_) => Vec::new(),
-            });
-            statements.collect()
-        }
-        Self { statements: again(&self.nests, &self.statements), ..self }
     }
 
     /// Removes the statements that free arrays.
@@ -207,7 +279,7 @@ impl Body {
         fn forget(statements: &mut Vec<Statement>) {
             statements.retain(|statement| !matches!(statement, Statement::Free(_)));
             for statement in statements {
-                if let Statement::Repeat { body, .. } = statement {
+                if let Statement::Rounds(_, body) = statement {
                     forget(body);
                 }
             }
@@ -215,36 +287,33 @@ impl Body {
         forget(&mut self.statements);
     }
 
-    /// Frees each temporary after the last part that touches it.
-    pub(super) fn free_temporaries(&mut self, arrays: &[Array]) {
-        let mut is_done: Vec<bool> = arrays.iter().map(|array| array.kind != ArrayKind::Temporary).collect();
-        let statements = std::mem::take(&mut self.statements);
-        self.statements = self.freed(&statements, &mut is_done);
+    /// Frees each temporary after the last span that touches it.
+    pub(crate) fn free_temporaries(&mut self) {
+        let mut is_done: Vec<bool> = self.arrays.iter().map(|array| array.kind != ArrayKind::Temporary).collect();
+        self.statements = self.freed(&self.statements, &mut is_done);
     }
 
-    /// The statements, each temporary freed after the last part that touches it, if it is not `is_done`.
+    /// The statements, each temporary freed after the last span that touches it, if it is not `is_done`.
     fn freed(&self, statements: &[Statement], is_done: &mut [bool]) -> Vec<Statement> {
-        let parts: Vec<_> = Self::parts_of(statements).collect();
-        let mut all = Vec::with_capacity(parts.len());
-        for &part in parts.iter().rev() {
-            let mut own = match part {
-                Part::Nest(_, together) => together.to_vec(),
-                Part::Begin(id) => vec![Statement::Begin(TransferId::Array(id))],
-                Part::Await(id) => vec![Statement::Await(TransferId::Array(id))],
-                Part::Free(_) => continue,
-                Part::Repeat(id, body) => {
+        let spans: Vec<_> = self.spans(statements).collect();
+        let mut all = Vec::with_capacity(spans.len());
+        for &span in spans.iter().rev() {
+            let mut own = match span.statements {
+                [Statement::Free(_)] => continue,
+                [Statement::Rounds(id, body)] => {
                     // Arrays that a round writes only for itself, also in inner rounds, are freed in the round; all others after the last
                     // round.
-                    let leaves = self.repeats[id.0].leaves();
+                    let leaves = self.rounds[id.0].leaves();
                     let mut is_elsewhere = vec![true; is_done.len()];
                     for id in self.makes_inside(body) {
                         is_elsewhere[id.0] = is_done[id.0] || leaves.contains(&id);
                     }
                     is_done.iter_mut().zip(&is_elsewhere).for_each(|(done, elsewhere)| *done |= !elsewhere);
-                    vec![Statement::Repeat { id, body: self.freed(body, &mut is_elsewhere) }]
+                    vec![Statement::Rounds(*id, self.freed(body, &mut is_elsewhere))]
                 }
+                statements => statements.to_vec(),
             };
-            let mut touched = self.touches(part);
+            let mut touched = self.touches(span);
             touched.retain(|id| !std::mem::replace(&mut is_done[id.0], true));
             own.extend(touched.into_iter().rev().map(Statement::Free));
             all.push(own);
@@ -254,63 +323,90 @@ impl Body {
 
     /// For each array, the number of the memory that holds it, if it is a temporary. Arrays that are renamed from round to round do not
     /// share memory.
-    pub(super) fn slots(&self, arrays: &[Array]) -> Vec<Option<RoomId>> {
-        let mut slots = Slots { of: vec![None; arrays.len()], free: Vec::new(), count: 0 };
-        for id in self.repeats.iter().flat_map(Repeat::renamed) {
-            slots.take(id, arrays);
+    pub(super) fn slots(&self) -> Vec<Option<RoomId>> {
+        let mut slots = Slots { of: vec![None; self.arrays.len()], free: Vec::new(), count: 0 };
+        for id in self.rounds.iter().flat_map(Rounds::renamed) {
+            slots.take(id, &self.arrays);
         }
         let alone = slots.count;
-        for Numbered { part, .. } in self.numbered() {
-            if let Part::Free(id) = part {
+        for Numbered { span, .. } in self.numbered() {
+            if let [Statement::Free(id)] = span.statements {
                 slots.free.extend(slots.of[id.0].filter(|slot| slot.0 >= alone));
             }
-            self.writes(part).into_iter().for_each(|id| slots.take(id, arrays));
+            self.writes(span).into_iter().for_each(|id| slots.take(id, &self.arrays));
         }
         slots.of
     }
 
-    /// The arrays that a part makes; for rounds, those that outlast a round.
-    fn makes(&self, part: Part<'_>) -> Vec<ArrayId> {
-        match part {
-            Part::Repeat(id, _) => self.repeats[id.0].leaves(),
-            part => self.writes(part),
+    /// The arrays that a span makes; for rounds, those that outlast a round.
+    fn makes(&self, span: Span<'_>) -> Vec<ArrayId> {
+        match span.statements {
+            [Statement::Rounds(id, _)] => self.rounds[id.0].leaves(),
+            _ => self.writes(span),
         }
     }
 
     /// The arrays that statements make, at any depth.
     fn makes_inside(&self, statements: &[Statement]) -> Vec<ArrayId> {
-        let made = Self::parts_of(statements).flat_map(|part| match part {
-            Part::Repeat(_, body) => [self.makes(part), self.makes_inside(body)].concat(),
-            part => self.makes(part),
+        let made = self.spans(statements).flat_map(|span| match span.statements {
+            [Statement::Rounds(_, body)] => [self.makes(span), self.makes_inside(body)].concat(),
+            _ => self.makes(span),
         });
         made.collect()
     }
 
-    /// The arrays that must exist for a part.
-    fn touches(&self, part: Part<'_>) -> Vec<ArrayId> {
-        match part {
-            Part::Nest(nest, _) => self.nests[nest.0].arrays.clone(),
-            Part::Begin(moved) | Part::Await(moved) => {
-                let Move { source, target, .. } = self.moves[moved.0];
-                vec![source, target]
+    /// The arrays that must exist for a span.
+    fn touches(&self, span: Span<'_>) -> Vec<ArrayId> {
+        match span.statements {
+            _ if span.kernel.is_some() => {
+                self.kernels_of(span).iter().flat_map(|kernel| self.kernels[kernel.0].arrays.clone()).collect()
             }
-            Part::Free(_) => Vec::new(),
-            Part::Repeat(id, body) => {
-                let repeat = &self.repeats[id.0];
-                let first = repeat.carried.iter().map(|carried| carried.first);
-                let inside = Self::parts_of(body).flat_map(|part| self.touches(part));
-                first.chain(repeat.leaves()).chain(inside).collect()
+            [Statement::Begin(id, _) | Statement::End(id, _)] => {
+                self.transfers[id.0].arrays().map_or(Vec::new(), Vec::from)
             }
+            [Statement::Rounds(id, body)] => {
+                let rounds = &self.rounds[id.0];
+                let first = rounds.carried.iter().map(|carried| carried.first);
+                let inside = self.spans(body).flat_map(|span| self.touches(span));
+                first.chain(rounds.leaves()).chain(inside).collect()
+            }
+            _ => Vec::new(),
         }
     }
 }
 
-/// A part of a program, with its number on a page.
+impl Span<'_> {
+    /// Whether it has a number on a page.
+    pub(super) fn is_counted(&self) -> bool {
+        self.kernel.is_some() || matches!(self.statements, [Statement::Begin(..) | Statement::Rounds(..)])
+    }
+
+    /// Returns the move that begins or ends in it, if it is a statement of one.
+    #[must_use]
+    pub fn moved(&self) -> Option<TransferId> {
+        match (self.kernel, self.statements) {
+            (None, [Statement::Begin(id, _) | Statement::End(id, _)]) => Some(*id),
+            _ => None,
+        }
+    }
+
+    /// Returns whether it is the begin of a move whose end is the next span.
+    #[must_use]
+    pub fn is_ended_by(&self, next: Option<&Self>) -> bool {
+        let is_end = next.is_some_and(|next| matches!(next.statements, [Statement::End(..)]));
+        matches!(self.statements, [Statement::Begin(..)])
+            && is_end
+            && self.moved().is_some()
+            && self.moved() == next.and_then(Self::moved)
+    }
+}
+
+/// A span of a program, with its number on a page.
 pub(super) struct Numbered<'a> {
     pub number: StatementId,
-    /// How many repetitions are around it.
+    /// How many rounds are around it.
     pub depth: usize,
-    pub part: Part<'a>,
+    pub span: Span<'a>,
 }
 
 /// The memory of temporaries.
@@ -332,126 +428,4 @@ impl Slots {
             RoomId(self.count - 1)
         }));
     }
-}
-
-/// The statements of a nest, each transfer awaited where it begins, except those that begin for later iterations or are in flight during
-/// these.
-pub(super) fn statements(id: NestId, nest: &Nest) -> Vec<Statement> {
-    inside(id, nest, Depth(0))
-}
-
-/// The statements at a depth.
-fn inside(id: NestId, nest: &Nest, level: Depth) -> Vec<Statement> {
-    let of_level = |level| {
-        let transfers = (0..).map(TileId).zip(&nest.transfers);
-        let is_here = move |transfer: &Transfer| transfer.level == level && transfer.kept_by().is_none();
-        transfers.filter(move |(_, transfer)| is_here(transfer)).collect::<Vec<_>>()
-    };
-    let (fetched, sent): (Vec<_>, Vec<_>) =
-        of_level(level).into_iter().partition(|(_, transfer)| transfer.direction == Direction::In);
-    let (ahead, fetched): (Vec<_>, Vec<_>) = fetched.into_iter().partition(|(_, transfer)| transfer.ahead > 0);
-    let sent: Vec<_> = sent.into_iter().filter(|(_, transfer)| !transfer.route.is_in_place()).collect();
-    let transfer = |tile| TransferId::Tile { nest: id, tile };
-    let begin_for = |tile, counter, iteration| Statement::BeginFor { nest: id, tile, counter, iteration };
-    let await_for = |tile, counter, iteration| Statement::AwaitFor { nest: id, tile, counter, iteration };
-    let moved = |&(tile, _): &(TileId, &Transfer)| [Statement::Begin(transfer(tile)), Statement::Await(transfer(tile))];
-    let (coming, fetched): (Vec<_>, Vec<_>) = fetched.into_iter().partition(|(_, transfer)| transfer.interior_first);
-    let mut statements: Vec<_> = coming.iter().map(|&(tile, _)| Statement::Begin(transfer(tile))).collect();
-    statements.extend(fetched.iter().flat_map(moved));
-    // A tile that travels is forwarded once it has arrived.
-    statements.extend(ahead.iter().map(|&(tile, _)| Statement::Await(transfer(tile))));
-    let later = |&(tile, ahead): &(TileId, &Transfer)| {
-        begin_for(tile, LoopId(level.0 - 1), Iteration::Later(ahead.ahead as i64))
-    };
-    statements.extend(ahead.iter().map(later));
-    statements.extend(sent.iter().map(|&(tile, _)| Statement::Fill { nest: id, tile }));
-    match nest.loops.get(level.0) {
-        None if coming.is_empty() => statements.push(Statement::Compute(id)),
-        None => {
-            statements.push(Statement::ComputeInterior(id));
-            statements.extend(coming.iter().map(|&(tile, _)| Statement::Await(transfer(tile))));
-            statements.push(Statement::ComputeRims(id));
-        }
-        Some(next) => {
-            let counter = LoopId(level.0);
-            let inside_it = Depth(level.0 + 1);
-            let (inner, leaving): (Vec<_>, Vec<_>) =
-                of_level(inside_it).into_iter().partition(|(_, transfer)| transfer.direction == Direction::In);
-            let most = inner.iter().map(|(_, transfer)| transfer.ahead as i64).max().unwrap_or(0);
-            for iteration in 0..next.extent.min(most) {
-                let begun = inner.iter().filter(|(_, transfer)| iteration < transfer.ahead as i64);
-                statements.extend(begun.map(|&(tile, _)| begin_for(tile, counter, Iteration::At(iteration))));
-            }
-            statements.push(Statement::Loop { nest: id, counter, body: inside(id, nest, inside_it) });
-            for (tile, transfer) in leaving {
-                let last = (next.extent - transfer.ahead as i64).max(0)..next.extent;
-                statements.extend(last.map(|iteration| await_for(tile, counter, Iteration::At(iteration))));
-            }
-        }
-    }
-    for taken @ &(tile, transfer) in &sent {
-        let [begin, awaited] = moved(taken);
-        let awaited = match transfer.ahead as i64 {
-            0 => awaited,
-            ahead => await_for(tile, LoopId(level.0 - 1), Iteration::Earlier(ahead)),
-        };
-        statements.extend([begin, awaited]);
-    }
-    statements
-}
-
-/// Checks that statements are the derived ones in the same order, except for where they await transfers begun for the same iteration:
-/// once, in the same loop, and before anything inside reads the tile.
-///
-/// # Errors
-/// The difference, as a clause after the kernel's name.
-pub(super) fn awaits_fit(derived: &[Statement], body: &[Statement]) -> Result<(), String> {
-    fn others(body: &[Statement]) -> impl Iterator<Item = &Statement> {
-        let has_begun = |transfer: &TransferId| body.contains(&Statement::Begin(*transfer));
-        body.iter().filter(move |statement| !matches!(statement, Statement::Await(transfer) if has_begun(transfer)))
-    }
-    let differs = || Err("has statements that do not follow from its transfers".into());
-    let acts = |body: &[Statement]| body.iter().filter(|statement| !matches!(statement, Statement::Await(_))).count();
-    if acts(derived) != acts(body) {
-        return differs();
-    }
-    let is_stray = |statement: &&Statement| !others(derived).any(|other| other == *statement);
-    if others(body).filter(|statement| matches!(statement, Statement::Await(_))).any(|statement| is_stray(&statement)) {
-        return Err("awaits a transfer that it has not begun in the same loop".into());
-    }
-    if others(derived).count() != others(body).count() {
-        return differs();
-    }
-    for pair in others(derived).zip(others(body)) {
-        match pair {
-            (
-                Statement::Loop { nest, counter, body },
-                Statement::Loop { nest: other_nest, counter: other, body: inner },
-            ) if (nest, counter) == (other_nest, other) => awaits_fit(body, inner)?,
-            (wanted, found) if wanted == found => {}
-            _ => return differs(),
-        }
-    }
-    let is_inner = |statement: &Statement| {
-        matches!(statement, Statement::Loop { .. } | Statement::Compute(_) | Statement::ComputeInterior(_))
-    };
-    let is_rims = |statement: &Statement| matches!(statement, Statement::ComputeRims(_));
-    let place = |body: &[Statement], is: &dyn Fn(&Statement) -> bool| body.iter().position(is).unwrap_or(body.len());
-    let (inner, rims) = (place(body, &is_inner), place(body, &is_rims));
-    let is_last = |awaited: &Statement| place(derived, &is_inner) < place(derived, &|other| other == awaited);
-    for (began, statement) in body.iter().enumerate() {
-        let Statement::Begin(transfer) = *statement else { continue };
-        if !derived.contains(&Statement::Await(transfer)) {
-            // It is awaited for its iteration, as one of the `others`.
-            continue;
-        }
-        let awaited: Vec<_> = (0..body.len()).filter(|&at| body[at] == Statement::Await(transfer)).collect();
-        // A transfer that only the rims read may be in flight while the interior is computed.
-        let read = if is_last(&Statement::Await(transfer)) && began < rims { rims } else { inner };
-        if !matches!(awaited[..], [at] if began < at && (read < began || at < read)) {
-            let TransferId::Tile { tile: TileId(number), .. } = transfer else { return differs() };
-            return Err(format!("does not await its transfer, number {number}, once between its begin and its use"));
-        }
-    }
-    Ok(())
 }

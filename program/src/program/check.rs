@@ -1,16 +1,15 @@
 //! Checks that statements and arrays fit together. Tests: `program/tests/it/refused.rs`.
 
-use super::body::{awaits_fit, statements};
-use super::{Array, ArrayKind, Body, Carried, MOST_ROUNDS, Move, Part, Repeat};
+use super::{Array, ArrayKind, Body, Carried, MOST_ROUNDS, MoveView, Rounds, Span, placed};
 use crate::between::RouteError;
-use crate::ids::{ArrayId, MoveId, NestId, RepeatId, StatementId};
+use crate::ids::{ArrayId, KernelId, StatementId, TransferId};
 use crate::kernel::Assign;
-use crate::nest::{Brought, Direction, Nest, Route};
+use crate::nest::{Direction, End, LoweredKernel, NestView, Route, Transfer};
 use crate::reduction::Procedure;
 use crate::statement::Statement;
-use polyshard_layout::{DType, Mesh, Name, NotNative, Sharding, counted};
+use polyshard_layout::{Name, NotNative, Sharding, counted};
 
-/// Why statements are not a program. Statements, which are kernels, moves and repetitions here, are numbered from 1.
+/// Why statements are not a program. Statements, which are kernels, moves and rounds here, are numbered from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages explain the fields")]
@@ -18,12 +17,12 @@ pub enum ProgramError {
     /// Programs do not compute in the element type.
     #[error(transparent)]
     NotNative(#[from] NotNative),
-    /// A statement names an array that does not exist.
-    #[error(
-        "statement {} names array {}, but the program has {}, numbered from 0",
-        .statement.0, .array.0, counted(*arrays, "array")
-    )]
-    NoArray { statement: StatementId, array: ArrayId, arrays: usize },
+    /// The file is from an earlier release.
+    #[error("the program is stored {}, but this release reads version 1 alone; lower its schedules again", form(*version))]
+    Version { version: u64 },
+    /// A row or a statement names a row that does not exist.
+    #[error("{by} names {kind} {number}, but the program has {}, numbered from 0", counted(*rows, kind))]
+    NoRow { by: String, kind: &'static str, number: usize, rows: usize },
     /// An array is read that nothing has written.
     #[error("statement {} reads `{array}`, which no statement before it writes", .statement.0)]
     Unwritten { statement: StatementId, array: Name },
@@ -45,12 +44,17 @@ pub enum ProgramError {
          `{carried}` would be lost; give all of them one sharding"
     )]
     LostRim { kernel: Name, value: Name, carried: Name },
-    /// A nest, a move or a repetition is left out, or a move is not awaited.
+    /// A kernel, a move or rounds are left out, or a move does not end.
     #[error("{what}")]
     Unfinished { what: String },
     /// An output is not written.
     #[error("no statement writes the output `{array}`")]
     NoOutput { array: Name },
+}
+
+/// The form of a stored program, as text; 0 stands for that before there were versions.
+fn form(version: u64) -> String {
+    if version == 0 { "without a version, as by an earlier release".into() } else { format!("in version {version}") }
 }
 
 /// The state of an array during the check.
@@ -66,114 +70,236 @@ enum State {
 
 /// The state of the check of a program.
 struct Check<'a> {
-    mesh: &'a Mesh,
-    dtype: DType,
-    arrays: &'a [Array],
     body: &'a Body,
     /// By array.
     states: Vec<State>,
-    /// By array, how many repetitions are around the statement that wrote it.
+    /// By array, how many rounds are around the statement that wrote it.
     depths: Vec<usize>,
-    /// Which nests have run, which moves have begun, and which repetitions have run.
-    nests: Vec<bool>,
+    /// Which kernels have run, which moves have begun, and which rounds have run.
+    kernels: Vec<bool>,
     moves: Vec<bool>,
-    repeats: Vec<bool>,
-    /// The nests that have run so far in this round, or outside of rounds.
-    together: Vec<NestId>,
+    rounds: Vec<bool>,
+    /// The transfers whose tiles have been fetched so far in this round, or outside of rounds.
+    fetched: Vec<TransferId>,
     /// The number of the current statement.
     statement: StatementId,
-    /// How many repetitions are around it.
+    /// How many rounds are around it.
     depth: usize,
 }
 
-pub(super) fn check(mesh: &Mesh, dtype: DType, arrays: &[Array], body: &Body) -> Result<(), ProgramError> {
+pub(super) fn check(body: &Body) -> Result<(), ProgramError> {
+    body.check_numbers()?;
     let is_input = |array: &Array| array.kind == ArrayKind::Input;
-    let states = arrays.iter().map(|array| if is_input(array) { State::Written } else { State::Unwritten }).collect();
-    let [nests, moves, repeats] =
-        [body.nests.len(), body.moves.len(), body.repeats.len()].map(|count| vec![false; count]);
-    let depths = vec![0; arrays.len()];
-    let (together, statement) = (Vec::new(), StatementId(0));
-    let mut check =
-        Check { mesh, dtype, arrays, body, states, depths, nests, moves, repeats, together, statement, depth: 0 };
-    check.parts(&body.statements)?;
+    let state = |array| if is_input(array) { State::Written } else { State::Unwritten };
+    let mut check = Check {
+        body,
+        states: body.arrays.iter().map(state).collect(),
+        depths: vec![0; body.arrays.len()],
+        kernels: vec![false; body.kernels.len()],
+        moves: vec![false; body.transfers.len()],
+        rounds: vec![false; body.rounds.len()],
+        fetched: Vec::new(),
+        statement: StatementId(0),
+        depth: 0,
+    };
+    check.statements(&body.statements)?;
     check.end()?;
-    if let Some((nest, carried)) = body.nests.iter().find_map(|nest| Some((nest, body.lost_rim(nest)?))) {
-        let [value, carried] = [nest.writes(), carried.value].map(|id| arrays[id.0].name);
-        return Err(ProgramError::LostRim { kernel: nest.kernel.name(), value, carried });
+    if let Some((row, carried)) = body.kernels.iter().find_map(|row| Some((row, body.lost_rim(row)?))) {
+        let [value, carried] = [row.writes(), carried.value].map(|id| body.arrays[id.0].name);
+        return Err(ProgramError::LostRim { kernel: row.kernel.name(), value, carried });
     }
-    match arrays.iter().zip(&check.states).find(|(_, state)| !matches!(state, State::Written | State::Gone)) {
+    match body.arrays.iter().zip(&check.states).find(|(_, state)| !matches!(state, State::Written | State::Gone)) {
         Some((array, _)) => Err(ProgramError::NoOutput { array: array.name }),
         None => Ok(()),
     }
 }
 
-impl Check<'_> {
-    fn parts(&mut self, statements: &[Statement]) -> Result<(), ProgramError> {
-        Body::parts_of(statements).try_for_each(|part| self.part(part))
+impl Body {
+    /// Checks that every number in its tables and statements is that of a row.
+    fn check_numbers(&self) -> Result<(), ProgramError> {
+        let Self { mesh: _, dtype: _, arrays, transfers, loops, kernels, rounds, statements } = self;
+        let row = |by: &dyn Fn() -> String, kind: &'static str, number: usize, rows: usize| match number < rows {
+            true => Ok(()),
+            false => Err(ProgramError::NoRow { by: by(), kind, number, rows }),
+        };
+        for (nth, transfer) in transfers.iter().enumerate() {
+            let by = || format!("transfer {nth}");
+            for end in [transfer.from, transfer.to] {
+                match end {
+                    End::Array(id) => row(&by, "array", id.0, arrays.len())?,
+                    End::Tile(id) => row(&by, "kernel", id.0, kernels.len())?,
+                }
+            }
+        }
+        for (nth, LoweredKernel { arrays: named, loops: around, uses, .. }) in kernels.iter().enumerate() {
+            let by = || format!("kernel {nth}");
+            named.iter().try_for_each(|id| row(&by, "array", id.0, arrays.len()))?;
+            around.iter().try_for_each(|id| row(&by, "loop", id.0, loops.len()))?;
+            uses.iter().try_for_each(|used| row(&by, "transfer", used.transfer.0, transfers.len()))?;
+        }
+        for round in rounds {
+            let named = round.carried.iter().flat_map(|carried| [carried.first, carried.value, carried.next]);
+            let mut named = named.chain(round.until.map(|until| until.scalar));
+            named.try_for_each(|id| row(&|| "a repetition".to_owned(), "array", id.0, arrays.len()))?;
+        }
+        let mut checked = Ok(());
+        let mut number = |statement: &Statement| {
+            let by = || "a statement".to_owned();
+            let found = match statement {
+                Statement::Rounds(id, _) => row(&by, "repetition", id.0, rounds.len()),
+                Statement::Loop(id, _) => row(&by, "loop", id.0, loops.len()),
+                Statement::Fill(id) | Statement::Begin(id, _) | Statement::End(id, _) => {
+                    row(&by, "transfer", id.0, transfers.len())
+                }
+                Statement::Compute(id, _) => row(&by, "kernel", id.0, kernels.len()),
+                Statement::Free(id) => row(&by, "array", id.0, arrays.len()),
+            };
+            if checked.is_ok() {
+                checked = found;
+            }
+        };
+        statements.iter().for_each(|statement| statement.visit(&mut number));
+        checked
+    }
+}
+
+impl<'a> Check<'a> {
+    fn statements(&mut self, statements: &[Statement]) -> Result<(), ProgramError> {
+        self.body.spans(statements).try_for_each(|span| self.span(span))
     }
 
-    fn part(&mut self, part: Part<'_>) -> Result<(), ProgramError> {
-        self.statement.0 += usize::from(matches!(part, Part::Nest(..) | Part::Begin(_) | Part::Repeat(..)));
-        // Parts before the first counted one belong to it.
+    fn span(&mut self, span: Span<'_>) -> Result<(), ProgramError> {
+        self.statement.0 += usize::from(span.is_counted());
+        // Statements before the first counted one belong to it.
         let statement = self.statement.max(StatementId(1));
         let misfit = |why| ProgramError::Misfit { statement, why };
-        self.order(part).map_err(misfit)?;
-        match part {
-            Part::Nest(id, body) => {
-                let nest = &self.body.nests[id.0];
-                self.exist(statement, &nest.arrays)?;
-                self.reads(statement, nest.reads())?;
-                nest.arrays.last().map_or(Ok(()), |&output| self.writes(statement, output, State::Written))?;
-                let given: Vec<_> = nest.arrays.iter().map(|id| &self.arrays[id.0]).collect();
-                nest_fits(self.mesh, self.dtype, nest, &given).map_err(misfit)?;
-                let why = |why| misfit(format!("`{}` {why}", nest.kernel.name()));
-                awaits_fit(&statements(id, nest), body).map_err(why)?;
-                self.brings_once(nest).map_err(why)?;
-                self.is_kept(nest).map_err(why)?;
-                self.together.push(id);
-                Ok(())
-            }
-            Part::Begin(id) => {
-                let moved = &self.body.moves[id.0];
-                self.exist(statement, &[moved.source, moved.target])?;
+        match span.statements {
+            _ if span.kernel.is_some() => self.kernels(statement, span),
+            [Statement::Begin(id, at)] => {
+                let moved = Self::moved(self.body, *id).map_err(misfit)?;
+                if at.first_round || std::mem::replace(&mut self.moves[id.0], true) {
+                    return Err(misfit(format!(
+                        "transfer {}, numbered from 0, moves an array, so it begins once",
+                        id.0
+                    )));
+                }
                 self.reads(statement, &[moved.source])?;
                 self.writes(statement, moved.target, State::UnderWay)?;
-                move_fits(self.mesh, self.arrays, moved).map_err(misfit)
+                move_fits(self.body, &moved).map_err(misfit)
             }
-            Part::Await(id) => {
-                self.states[self.body.moves[id.0].target.0] = State::Written;
+            [Statement::End(id, _)] => {
+                let target = Self::moved(self.body, *id).map_err(misfit)?.target;
+                let is_in_flight = self.moves[id.0] && self.states[target.0] == State::UnderWay;
+                if !is_in_flight {
+                    return Err(misfit(format!(
+                        "transfer {}, numbered from 0, ends, but is not in flight there",
+                        id.0
+                    )));
+                }
+                self.states[target.0] = State::Written;
                 Ok(())
             }
-            Part::Free(_) => Ok(()),
-            Part::Repeat(id, body) => self.repeat(statement, &self.body.repeats[id.0], body),
+            [Statement::Rounds(id, body)] => {
+                if std::mem::replace(&mut self.rounds[id.0], true) {
+                    return Err(misfit(format!("repetition {}, numbered from 0, runs twice", id.0)));
+                }
+                self.rounds(statement, &self.body.rounds[id.0], body)
+            }
+            [Statement::Free(_)] => {
+                Err(misfit("the program frees arrays after their last use; leave `Free` out".into()))
+            }
+            _ => Err(misfit("a loop or a fill is of no kernel".into())),
         }
     }
 
-    /// Checks that data fetched in the first round only is the same in all rounds.
-    fn brings_once(&self, nest: &Nest) -> Result<(), String> {
-        for transfer in nest.transfers.iter().filter(|transfer| transfer.brought == Brought::Once) {
-            let id = nest.arrays[transfer.tensor.0];
-            if self.depth == 0 || self.depths[id.0] >= self.depth {
-                let (tensor, array) = (nest.tensor_name(transfer.tensor), self.arrays[id.0].name);
-                return Err(format!(
-                    "fetches `{tensor}` in the first round only, but is not inside rounds that leave `{array}` \
-                     unchanged"
-                ));
+    /// The move that begins or ends.
+    fn moved(body: &'a Body, id: TransferId) -> Result<MoveView<'a>, String> {
+        let moved = body.moved(id);
+        moved.ok_or_else(|| format!("transfer {}, numbered from 0, is between two tiles", id.0))
+    }
+
+    /// Checks the kernels of a span, and then their statements.
+    fn kernels(&mut self, statement: StatementId, span: Span<'_>) -> Result<(), ProgramError> {
+        let misfit = |why| ProgramError::Misfit { statement, why };
+        let body = self.body;
+        let kernels = body.kernels_of(span);
+        if let Some(first) = span.kernel.filter(|first| !kernels.contains(first)) {
+            let name = body.kernels[first.0].kernel.name();
+            return Err(misfit(format!("`{name}` does not run its leaf between the ends of its transfers")));
+        }
+        for &id in &kernels {
+            let row = &body.kernels[id.0];
+            if std::mem::replace(&mut self.kernels[id.0], true) {
+                let why = "runs twice, or its statements are not adjacent";
+                return Err(misfit(format!("kernel {}, numbered from 0, {why}", id.0)));
+            }
+            let tensors = row.kernel.tensors().count();
+            if row.arrays.len() != tensors {
+                let (name, given) = (row.kernel.name(), row.arrays.len());
+                return Err(misfit(format!(
+                    "`{name}` reads and writes {tensors} arrays, but the statement names {given}"
+                )));
+            }
+            self.reads(statement, row.reads())?;
+        }
+        for &id in &kernels {
+            let row = &body.kernels[id.0];
+            self.writes(statement, row.writes(), State::Written)?;
+            let why = |why| misfit(format!("`{}` {why}", row.kernel.name()));
+            if row.kernel.dtype() != body.dtype {
+                return Err(why(format!(
+                    "computes {}, but the program's arrays are {}",
+                    row.kernel.dtype(),
+                    body.dtype
+                )));
+            }
+            let nest = body.nest(id);
+            nest.check().map_err(why)?;
+            self.is_kept(&nest, &kernels).map_err(why)?;
+        }
+        let first = body.in_first_round();
+        let checked = placed::check(body, span, &kernels, &self.fetched);
+        checked.map_err(|(kernel, why)| misfit(format!("`{}` {why}", body.kernels[kernel.0].kernel.name())))?;
+        for &id in &kernels {
+            let nest = body.nest(id);
+            for transfer in nest.inputs().iter().filter(|transfer| transfer.reused.is_none()) {
+                if first[transfer.id.0] {
+                    self.fetches_once(&nest, transfer.tensor.0, transfer)
+                        .map_err(|why| misfit(format!("`{}` {why}", nest.kernel.name())))?;
+                }
+                if transfer.can_stay() && nest.time_steps.is_none() {
+                    self.fetched.push(transfer.id);
+                }
             }
         }
         Ok(())
     }
 
-    /// Checks that reused data is in the tiles of other nests.
-    fn is_kept(&self, nest: &Nest) -> Result<(), String> {
-        for transfer in &nest.transfers {
-            let Some((id, tile)) = transfer.kept_by() else { continue };
-            let other = self.together.contains(&id).then(|| &self.body.nests[id.0]);
-            if !other.is_some_and(|other| other.keeps(tile, nest, transfer)) {
-                let tensor = nest.tensor_name(transfer.tensor);
+    /// Checks that data fetched in the first round only is the same in all rounds.
+    fn fetches_once(&self, nest: &NestView<'_>, tensor: usize, transfer: &Transfer) -> Result<(), String> {
+        let id = nest.arrays[tensor];
+        if transfer.can_stay() && self.depth > 0 && self.depths[id.0] < self.depth {
+            return Ok(());
+        }
+        let (tensor, array) = (nest.tensor_name(crate::ids::TensorId(tensor)), self.body.arrays[id.0].name);
+        Err(format!(
+            "fetches `{tensor}` in the first round only, but is not inside rounds that leave `{array}` unchanged, or its tile \
+             does not hold it"
+        ))
+    }
+
+    /// Checks that reused data is in the tiles of other kernels, which ran before in the same round or run together with it.
+    fn is_kept(&self, nest: &NestView<'_>, together: &[KernelId]) -> Result<(), String> {
+        for transfer in nest.transfers.iter().filter(|transfer| transfer.reused.is_some()) {
+            let is_together = transfer.kernel().is_some_and(|owner| {
+                let (loops, level) = (&self.body.kernels[owner.0].loops, transfer.level.0);
+                together.contains(&owner) && loops.get(..level).is_some_and(|loops| nest.row.loops.starts_with(loops))
+            });
+            let is_there = is_together || self.fetched.contains(&transfer.id);
+            if !is_there || !transfer.tile.is_read_by(nest) {
+                let (tensor, id) = (nest.tensor_name(transfer.tensor), transfer.id.0);
                 return Err(format!(
-                    "reads `{tensor}` from tile {} of nest {}, but no run of that nest in the same round leaves it there",
-                    tile.0, id.0
+                    "reads `{tensor}` from the tile of transfer {id}, but no kernel before it in the same round leaves it there"
                 ));
             }
         }
@@ -181,8 +307,8 @@ impl Check<'_> {
     }
 
     /// Checks that rounds write all arrays that they carry, and otherwise only temporaries.
-    fn repeat(&mut self, statement: StatementId, repeat: &Repeat, body: &[Statement]) -> Result<(), ProgramError> {
-        let Repeat { times, until, carried } = repeat;
+    fn rounds(&mut self, statement: StatementId, rounds: &Rounds, body: &[Statement]) -> Result<(), ProgramError> {
+        let Rounds { times, until, carried } = rounds;
         let misfit = |why| ProgramError::Misfit { statement, why };
         if *times > MOST_ROUNDS {
             return Err(misfit(format!("it has {times} rounds, but at most {MOST_ROUNDS} are allowed")));
@@ -191,10 +317,9 @@ impl Check<'_> {
             return Err(misfit("it carries nothing, so each round repeats the first".into()));
         }
         let ids = |carried: &Carried| [carried.first, carried.value, carried.next];
-        carried.iter().try_for_each(|carried| self.exist(statement, &ids(carried)))?;
         for (nth, carrying) in carried.iter().enumerate() {
             self.reads(statement, &[carrying.first])?;
-            let [first, value, next] = ids(carrying).map(|id| &self.arrays[id.0]);
+            let [first, value, next] = ids(carrying).map(|id| &self.body.arrays[id.0]);
             if first.sharding != value.sharding || next.sharding != value.sharding {
                 let why = format!(
                     "`{}`, {}, becomes `{}`, {}, and then `{}`, {}; all three need the same sharding",
@@ -215,24 +340,23 @@ impl Check<'_> {
         for carried in carried {
             self.writes(statement, carried.value, State::Written)?;
         }
-        let outside = std::mem::take(&mut self.together);
-        self.parts(body)?;
-        self.together = outside;
+        let outside = std::mem::take(&mut self.fetched);
+        self.statements(body)?;
+        self.fetched = outside;
         let is_new = |id: ArrayId| before[id.0] == State::Unwritten;
         for carried in carried {
             self.reads(statement, &[carried.next])?;
             if !is_new(carried.next) {
-                let name = self.arrays[carried.next.0].name;
+                let name = self.body.arrays[carried.next.0].name;
                 return Err(misfit(format!(
                     "`{name}` is carried to the next round, but no statement of a round writes it"
                 )));
             }
         }
         if let Some(until) = until {
-            self.exist(statement, &[until.scalar])?;
             self.reads(statement, &[until.scalar])?;
-            let Array { name, sharding, .. } = &self.arrays[until.scalar.0];
-            if let Some(of) = rounded_apart(self.dtype, self.arrays, self.body)[until.scalar.0] {
+            let Array { name, sharding, .. } = &self.body.arrays[until.scalar.0];
+            if let Some(of) = rounded_apart(self.body)[until.scalar.0] {
                 return Err(ProgramError::AnyOrder { statement, scalar: *name, of });
             }
             let is_everywhere = *sharding == Sharding::replicated(sharding.mesh(), &[]);
@@ -245,14 +369,14 @@ impl Check<'_> {
         }
         let is_value = |id: usize| carried.iter().any(|carried| carried.value.0 == id);
         for (id, then) in before.into_iter().enumerate() {
-            let (now, name) = (self.states[id], self.arrays[id].name);
+            let (now, name) = (self.states[id], self.body.arrays[id].name);
             if (then == State::UnderWay) != (now == State::UnderWay) {
                 return Err(misfit(format!("the move to `{name}` does not begin and end in one round")));
             }
             if then == now || is_value(id) {
                 continue;
             }
-            if self.arrays[id].kind != ArrayKind::Temporary {
+            if self.body.arrays[id].kind != ArrayKind::Temporary {
                 return Err(misfit(format!("each round writes the output `{name}`; carry it instead")));
             }
             self.states[id] = State::Gone;
@@ -262,60 +386,32 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Checks that a part may come next: each nest, each move and each repetition occurs once.
-    fn order(&mut self, part: Part<'_>) -> Result<(), String> {
-        let once = |what: &str, done: &mut Vec<bool>, number: usize| {
-            let count = done.len();
-            match done.get_mut(number).map(|done| std::mem::replace(done, true)) {
-                Some(false) => Ok(()),
-                Some(true) => {
-                    Err(format!("{what} {number}, numbered from 0, runs twice, or its statements are not adjacent"))
-                }
-                None => Err(format!("there is no {what} {number}; the program has {count}, numbered from 0")),
-            }
-        };
-        match part {
-            Part::Nest(NestId(number), _) => once("nest", &mut self.nests, number),
-            Part::Begin(MoveId(number)) => once("move", &mut self.moves, number),
-            Part::Await(MoveId(number)) => {
-                let has_begun = self.moves.get(number) == Some(&true);
-                match has_begun && self.states[self.body.moves[number].target.0] == State::UnderWay {
-                    true => Ok(()),
-                    false => Err(format!("move {number}, numbered from 0, is awaited, but not in flight there")),
-                }
-            }
-            Part::Repeat(RepeatId(number), _) => once("repetition", &mut self.repeats, number),
-            Part::Free(_) => Err("the program frees arrays after their last use; leave `Free` out".into()),
-        }
-    }
-
-    /// Checks that all nests, moves and repetitions have run.
+    /// Checks that all kernels, moves and rounds have run.
     fn end(&self) -> Result<(), ProgramError> {
         let left_out = |done: &[bool]| done.iter().position(|done| !done);
+        let moves = self.body.moves().find(|moved| !self.moves[moved.id.0]);
         let what = if let Some(target) = self.states.iter().position(|state| *state == State::UnderWay) {
-            format!("no statement awaits the move to `{}`", self.arrays[target].name)
-        } else if let Some(number) = left_out(&self.nests) {
-            format!("no statement runs nest {number} of {}, numbered from 0", self.nests.len())
-        } else if let Some(number) = left_out(&self.moves) {
-            format!("no statement begins move {number} of {}, numbered from 0", self.moves.len())
-        } else if let Some(number) = left_out(&self.repeats) {
-            format!("no statement has the rounds of repetition {number} of {}, numbered from 0", self.repeats.len())
+            format!("no statement ends the move to `{}`", self.body.arrays[target].name)
+        } else if let Some(number) = left_out(&self.kernels) {
+            format!("no statement runs kernel {number} of {}, numbered from 0", self.kernels.len())
+        } else if let Some(moved) = moves {
+            format!("no statement begins transfer {}, numbered from 0, a move", moved.id.0)
+        } else if let Some((number, kernel)) = self.body.unused() {
+            let name = self.body.kernels[kernel.0].kernel.name();
+            format!(
+                "transfer {number}, numbered from 0, is between an array and a tile of `{name}`, which does not use it"
+            )
+        } else if let Some(number) = left_out(&self.rounds) {
+            format!("no statement has the rounds of repetition {number} of {}, numbered from 0", self.rounds.len())
         } else {
             return Ok(());
         };
         Err(ProgramError::Unfinished { what })
     }
 
-    fn exist(&self, statement: StatementId, ids: &[ArrayId]) -> Result<(), ProgramError> {
-        match ids.iter().find(|id| id.0 >= self.arrays.len()) {
-            Some(id) => Err(ProgramError::NoArray { statement, array: *id, arrays: self.arrays.len() }),
-            None => Ok(()),
-        }
-    }
-
     fn reads(&self, statement: StatementId, ids: &[ArrayId]) -> Result<(), ProgramError> {
         match ids.iter().find(|id| self.states[id.0] != State::Written) {
-            Some(id) => Err(ProgramError::Unwritten { statement, array: self.arrays[id.0].name }),
+            Some(id) => Err(ProgramError::Unwritten { statement, array: self.body.arrays[id.0].name }),
             None => Ok(()),
         }
     }
@@ -325,7 +421,7 @@ impl Check<'_> {
         match std::mem::replace(&mut self.states[id.0], state) {
             State::Unwritten => Ok(()),
             State::UnderWay | State::Written | State::Gone => {
-                Err(ProgramError::Overwritten { statement, array: self.arrays[id.0].name })
+                Err(ProgramError::Overwritten { statement, array: self.body.arrays[id.0].name })
             }
         }
     }
@@ -333,8 +429,8 @@ impl Check<'_> {
 
 /// By array, the sum for which ranks that each have the array may round it differently, if any: one that the communication library adds
 /// up in any order, or on which the array's values depend.
-fn rounded_apart(dtype: DType, arrays: &[Array], body: &Body) -> Vec<Option<Name>> {
-    let mut found: Vec<Option<Name>> = vec![None; arrays.len()];
+fn rounded_apart(body: &Body) -> Vec<Option<Name>> {
+    let mut found: Vec<Option<Name>> = vec![None; body.arrays.len()];
     loop {
         let known = |id: &ArrayId| found.get(id.0).copied().flatten();
         let mut next = found.clone();
@@ -343,17 +439,17 @@ fn rounded_apart(dtype: DType, arrays: &[Array], body: &Body) -> Vec<Option<Name
                 *at = at.or(of);
             }
         };
-        for nest in &body.nests {
+        for nest in body.nests() {
             let own = nest.sums_may_differ().then(|| nest.kernel.output().name);
             let of = own.or_else(|| nest.arrays.iter().find_map(known));
             nest.arrays.last().into_iter().for_each(|&output| tell(output, of));
         }
-        for moved in &body.moves {
+        for moved in body.moves() {
             let by_library = moved.route.procedure().is_some_and(|procedure| procedure.steps().is_some());
-            let own = arrays.get(moved.source.0).filter(|_| by_library && moved.op.depends_on_order(dtype));
-            tell(moved.target, own.map(|array| array.name).or_else(|| known(&moved.source)));
+            let own = (by_library && moved.op.depends_on_order(body.dtype)).then(|| body.arrays[moved.source.0].name);
+            tell(moved.target, own.or_else(|| known(&moved.source)));
         }
-        for Carried { first, value, next } in body.repeats.iter().flat_map(|repeat| &repeat.carried) {
+        for Carried { first, value, next } in body.rounds.iter().flat_map(|rounds| &rounds.carried) {
             tell(*value, known(first).or_else(|| known(next)));
         }
         if next == found {
@@ -364,8 +460,9 @@ fn rounded_apart(dtype: DType, arrays: &[Array], body: &Body) -> Vec<Option<Name
 }
 
 /// Checks that a move is between arrays that fit.
-fn move_fits(mesh: &Mesh, arrays: &[Array], moved: &Move) -> Result<(), String> {
-    let [source, target] = [moved.source, moved.target].map(|id| &arrays[id.0]);
+fn move_fits(body: &Body, moved: &MoveView<'_>) -> Result<(), String> {
+    let mesh = &body.mesh;
+    let [source, target] = [moved.source, moved.target].map(|id| &body.arrays[id.0]);
     if source.sharding.shape() != target.sharding.shape() {
         let shapes = (source.sharding.shape(), target.sharding.shape());
         return Err(format!("an array of shape {:?} cannot be moved to one of {:?}", shapes.0, shapes.1));
@@ -403,14 +500,25 @@ fn move_fits(mesh: &Mesh, arrays: &[Array], moved: &Move) -> Result<(), String> 
         }
         Some(procedure) => reduction_fits(moved, procedure, [source, target], closed)?,
     }
-    match moved.called_otherwise([from, &target.sharding]) {
-        None => Ok(()),
-        Some(is) => Err(format!("the move of `{}` is called {}, but is {is}", source.name, moved.pattern)),
+    let whole = Transfer::between([moved.source, moved.target], moved.shardings, body.dtype, Vec::new());
+    let Transfer { route, direction, op, kept, tests, called, .. } = moved.row.clone();
+    if (Transfer { route, direction, op, kept, tests, called, ..whole }) != *moved.row {
+        return Err(format!("the move of `{}` is not of the whole array, outside of loops", source.name));
+    }
+    match &moved.called {
+        Some(called) if !moved.may_be_called([from, &target.sharding], called) => {
+            let is = MoveView { row: &Transfer { called: None, ..moved.row.clone() }, ..*moved }.pattern();
+            if is == *called {
+                return Ok(());
+            }
+            Err(format!("the move of `{}` is called {called}, but is {is}", source.name))
+        }
+        _ => Ok(()),
     }
 }
 
 /// Checks that a move that is carried out by a procedure closes sums along `axes` in its groups, and does nothing else.
-fn reduction_fits(moved: &Move, by: &Procedure, arrays: [&Array; 2], axes: Vec<usize>) -> Result<(), String> {
+fn reduction_fits(moved: &MoveView<'_>, by: &Procedure, arrays: [&Array; 2], axes: Vec<usize>) -> Result<(), String> {
     let [(name, source), (_, target)] = arrays.map(|array| (array.name, &array.sharding));
     if source.closed_along(&axes) != *target || moved.kept.is_some() {
         return Err(format!(
@@ -426,30 +534,4 @@ fn reduction_fits(moved: &Move, by: &Procedure, arrays: [&Array; 2], axes: Vec<u
         true => Ok(()),
         false => Err(format!("`{name}` has an invalid route: {}", RouteError::Legs)),
     }
-}
-
-fn nest_fits(mesh: &Mesh, dtype: DType, nest: &Nest, given: &[&Array]) -> Result<(), String> {
-    let kernel = &nest.kernel;
-    if nest.mesh != *mesh {
-        return Err(format!("`{}` runs on the mesh ({}), but the program runs on ({mesh})", kernel.name(), nest.mesh));
-    }
-    if kernel.dtype() != dtype {
-        return Err(format!("`{}` computes {}, but the program's arrays are {dtype}", kernel.name(), kernel.dtype()));
-    }
-    let (name, tensors) = (kernel.name(), kernel.tensors().count());
-    if given.len() != tensors {
-        let given = given.len();
-        return Err(format!("`{name}` reads and writes {tensors} arrays, but the statement names {given}"));
-    }
-    nest.check().map_err(|why| format!("`{name}` {why}"))?;
-    for ((tensor, wanted), array) in kernel.tensors().zip(&nest.shardings).zip(given) {
-        let held = &array.sharding;
-        if held != wanted {
-            return Err(format!(
-                "`{}` is sharded {held}, but the kernel takes it as `{}` {wanted}",
-                array.name, tensor.name
-            ));
-        }
-    }
-    Ok(())
 }

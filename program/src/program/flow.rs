@@ -10,12 +10,13 @@
 //! these boxes are compared. It is not an error to read an element that no statement has written: it holds the initial value of the sums
 //! of the kernel that writes the array. That is seldom meant.
 
-use super::{Array, ArrayKind, Body, Carried, Part};
+use super::{ArrayKind, Body, Carried, Span};
 use crate::hint::Hint;
-use crate::ids::{ArrayId, NestId};
+use crate::ids::{ArrayId, KernelId};
 use crate::kernel::{Assign, Kernel};
-use crate::nest::Nest;
+use crate::nest::{LoweredKernel, Transfer};
 use crate::proof::{Proof, Property};
+use crate::statement::Statement;
 use polyshard_layout::Name;
 
 /// Claims about the flow of elements from statement to statement, and hints where they do not hold.
@@ -36,14 +37,14 @@ impl Flow {
 
 impl Body {
     /// Traces each element that a kernel reads to its writer, in a program that passes the check.
-    pub(super) fn flow(&self, arrays: &[Array]) -> Flow {
+    pub(super) fn flow(&self) -> Flow {
         let mut flow = Flow::default();
-        let is_made = |id: &ArrayId| arrays[id.0].kind != ArrayKind::Input;
-        for nest in &self.nests {
-            self.follow(nest, arrays, &mut flow);
+        let is_made = |id: &ArrayId| self.arrays[id.0].kind != ArrayKind::Input;
+        for row in &self.kernels {
+            self.follow(row, &mut flow);
         }
-        let reads_made = self.nests.iter().any(|nest| nest.reads().iter().any(is_made))
-            || self.moves.iter().any(|moved| is_made(&moved.source));
+        let reads_made = self.kernels.iter().any(|row| row.reads().iter().any(is_made))
+            || self.moves().any(|moved| is_made(&moved.source));
         if reads_made {
             flow.proved(
                 None,
@@ -53,25 +54,25 @@ impl Body {
                 },
             );
         }
-        if !self.repeats.is_empty() {
+        if !self.rounds.is_empty() {
             flow.proved(None, "each round writes all arrays that it carries to the next");
         }
-        let is_apart = |pair: &[Part<'_>]| matches!(pair, [Part::Begin(begun), next] if *next != Part::Await(*begun));
-        let parts: Vec<_> = self.numbered().into_iter().map(|numbered| numbered.part).collect();
-        if parts.windows(2).any(is_apart) {
+        let spans: Vec<_> = self.numbered().into_iter().map(|numbered| numbered.span).collect();
+        let begins = |span: &Span<'_>| matches!(span.statements, [Statement::Begin(..)]) && span.kernel.is_none();
+        if spans.windows(2).any(|pair| begins(&pair[0]) && !pair[0].is_ended_by(pair.get(1))) {
             flow.proved(None, "each move that begins is awaited once, before anything reads its target");
         }
         flow
     }
 
     /// Traces the elements that one kernel reads.
-    fn follow(&self, nest: &Nest, arrays: &[Array], flow: &mut Flow) {
+    fn follow(&self, nest: &LoweredKernel, flow: &mut Flow) {
         for (tensor, &id) in nest.kernel.inputs().iter().zip(nest.reads()) {
             let mut writers = Vec::new();
             self.find_writers(id, &mut Vec::new(), &mut writers);
             // The next version of another array has the values of that array in all other elements.
-            for writer in writers.into_iter().filter(|writer| self.version_before(&self.nests[writer.0]).is_none()) {
-                let writer = &self.nests[writer.0].kernel;
+            for writer in writers.into_iter().filter(|writer| self.version_before(&self.kernels[writer.0]).is_none()) {
+                let writer = &self.kernels[writer.0].kernel;
                 let written = writer.writes_at_least();
                 if written.as_ref().is_some_and(|written| written.is_whole(&tensor.shape)) {
                     continue;
@@ -79,7 +80,7 @@ impl Body {
                 let accesses = nest.kernel.accesses_of(tensor.name);
                 let mut read = accesses.iter().map(|access| nest.kernel.reads_at_most(access));
                 let unwritten = |read: &_| !written.as_ref().is_some_and(|written| written.contains(read));
-                let (kernel, by, array) = (nest.kernel.name(), writer.name(), arrays[id.0].name);
+                let (kernel, by, array) = (nest.kernel.name(), writer.name(), self.arrays[id.0].name);
                 match (read.find(unwritten), &written) {
                     (Some(read), _) if !read.is_empty() => flow.hints.push(Hint::NotWritten {
                         kernel,
@@ -99,28 +100,29 @@ impl Body {
         }
     }
 
-    /// Returns the nests that write elements of an array, the one that starts it first, if no other element of it has a value.
-    pub(super) fn writers(&self, id: ArrayId, arrays: &[Array]) -> Option<Vec<NestId>> {
+    /// Returns the kernels that write elements of an array, the one that starts it first, if no other element of it has a value.
+    pub(super) fn writers(&self, id: ArrayId) -> Option<Vec<KernelId>> {
         let (mut seen, mut found) = (Vec::new(), Vec::new());
         self.find_writers(id, &mut seen, &mut found);
-        let is_given = seen.iter().any(|id| arrays[id.0].kind == ArrayKind::Input);
-        let is_whole = |nest: &NestId| self.nests[nest.0].kernel.written().is_none();
-        found.sort_by_key(|nest| self.version_before(&self.nests[nest.0]).is_some());
+        let is_given = seen.iter().any(|id| self.arrays[id.0].kind == ArrayKind::Input);
+        let is_whole = |kernel: &KernelId| self.kernels[kernel.0].kernel.written().is_none();
+        found.sort_by_key(|kernel| self.version_before(&self.kernels[kernel.0]).is_some());
         (!is_given && !found.iter().any(is_whole)).then_some(found)
     }
 
-    /// Adds the nests whose outputs an array may hold.
-    fn find_writers(&self, id: ArrayId, seen: &mut Vec<ArrayId>, found: &mut Vec<NestId>) {
+    /// Adds the kernels whose outputs an array may hold.
+    fn find_writers(&self, id: ArrayId, seen: &mut Vec<ArrayId>, found: &mut Vec<KernelId>) {
         if seen.contains(&id) {
             return;
         }
         seen.push(id);
-        let own = self.nests.iter().position(|nest| nest.writes() == id).map(NestId);
-        found.extend(own.filter(|nest| !found.contains(nest)));
-        let before = own.and_then(|nest| self.version_before(&self.nests[nest.0]));
-        let moved = self.moves.iter().filter(|moved| moved.target == id).map(|moved| moved.source);
+        let own = self.kernels.iter().position(|row| row.writes() == id).map(KernelId);
+        found.extend(own.filter(|kernel| !found.contains(kernel)));
+        let before = own.and_then(|kernel| self.version_before(&self.kernels[kernel.0]));
+        let moves = self.transfers.iter().filter_map(Transfer::arrays);
+        let moved = moves.filter(|[_, target]| *target == id).map(|[source, _]| source);
         let of_rounds =
-            self.repeats.iter().flat_map(|repeat| repeat.carried.iter().map(|carried| (carried, repeat.times)));
+            self.rounds.iter().flat_map(|rounds| rounds.carried.iter().map(|carried| (carried, rounds.times)));
         let of_rounds = of_rounds.filter(|(carried, _)| carried.value == id);
         let carried =
             of_rounds.flat_map(|(&Carried { first, next, .. }, times)| [Some(first), (times > 0).then_some(next)]);

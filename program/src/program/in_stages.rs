@@ -1,20 +1,18 @@
 //! The same program with collectives carried out in stages, or by procedures.
 
+use super::Program;
 use super::body::Numbered;
 use super::check::ProgramError;
-use super::{Part, Program};
-use crate::ids::{LegId, NestId, StatementId, TileId};
+use crate::ids::{KernelId, LegId, StatementId, TransferId};
 use crate::matching::Matching;
-use crate::nest::{Algorithm, Leg, Nest};
+use crate::nest::{Algorithm, NestView, Transfer, Use};
 use crate::proof::{Proof, Property};
 
 /// How a collective of a program is carried out, and why.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StagedLeg {
-    /// The nest.
-    pub nest: NestId,
-    /// The transfer in it.
-    pub tile: TileId,
+    /// The transfer.
+    pub transfer: TransferId,
     /// The leg of the transfer's route.
     pub leg: LegId,
     /// The stages or the procedure; with any other algorithm, it is one call.
@@ -32,7 +30,7 @@ impl Program {
     /// ```
     /// use polyshard::layout::{AxisPart, Stages};
     /// use polyshard::prelude::*;
-    /// use polyshard::program::{Algorithm, LegId, NestId, StagedLeg, TileId};
+    /// use polyshard::program::{Algorithm, LegId, StagedLeg, TransferId};
     /// # let matmul = kernel! {
     /// #     fn matmul(A: [f32; 64, 64], B: [f32; 64, 64]) -> C: [f32; 64, 64] { C[m, n] += A[m, k] * B[k, n] }
     /// # };
@@ -44,8 +42,8 @@ impl Program {
     /// let program = rows.lower()?;
     /// let (inside, between) = AxisPart::whole(&mesh, 0).split(4);
     /// let by = Algorithm::Stages(Stages::new(&mesh, &[0], vec![vec![between], vec![inside]])?);
-    /// let (nest, tile) = (NestId(0), TileId(1));
-    /// let staged = program.in_stages(&[StagedLeg { nest, tile, leg: LegId(0), by, why: "nodes are of 4 ranks".into() }])?;
+    /// let (transfer, why) = (TransferId(1), "nodes are of 4 ranks".into());
+    /// let staged = program.in_stages(&[StagedLeg { transfer, leg: LegId(0), by, why }])?;
     /// assert!(staged.to_string().contains("broadcast along x from x = ko in stages: x/4, then x%4"), "{staged}");
     /// assert_eq!(staged.report().traffic_bytes, program.report().traffic_bytes);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -58,7 +56,7 @@ impl Program {
     /// ```
     /// use polyshard::prelude::*;
     /// use polyshard::program::reduction::{Collective, Lowered, LoweredStep, Procedure};
-    /// use polyshard::program::{Algorithm, LegId, NestId, StagedLeg, TileId};
+    /// use polyshard::program::{Algorithm, LegId, StagedLeg, TransferId};
     /// # let matmul = kernel! {
     /// #     fn matmul(A: [f32; 64, 64], B: [f32; 64, 64]) -> C: [f32; 64, 64] { C[m, n] += A[m, k] * B[k, n] }
     /// # };
@@ -74,8 +72,8 @@ impl Program {
     /// };
     /// let steps = vec![pairs(Collective::ReduceScatter, 1), across, pairs(Collective::AllGather, 2)];
     /// let by = Procedure::by_steps(Lowered::from_steps(vec![vec![0, 1, 2, 3]], 2, steps)?)?;
-    /// let (nest, tile, by) = (NestId(0), TileId(2), Algorithm::Procedure(by));
-    /// let program = sums.lower()?.in_stages(&[StagedLeg { nest, tile, leg: LegId(0), by, why: "nodes are of 2 ranks".into() }])?;
+    /// let (transfer, by, why) = (TransferId(2), Algorithm::Procedure(by), "nodes are of 2 ranks".into());
+    /// let program = sums.lower()?.in_stages(&[StagedLeg { transfer, leg: LegId(0), by, why }])?;
     /// assert!(program.to_string().contains("all-reduce along z by ReduceScatter-AllReduce-AllGather"), "{program}");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -86,59 +84,58 @@ impl Program {
     /// are not those of the ranks along its axes, or it is in rank order although the communication library is to choose the order.
     pub fn in_stages(&self, legs: &[StagedLeg]) -> Result<Self, ProgramError> {
         let mut program = self.clone();
-        for StagedLeg { nest, tile, leg, by, why } in legs {
-            let transfer = program.body.nests.get_mut(nest.0).and_then(|nest| nest.transfers.get_mut(tile.0));
+        let body = &mut program.body;
+        for StagedLeg { transfer: id, leg, by, why } in legs {
+            let transfer = body.transfers.get_mut(id.0).filter(|transfer| transfer.kernel().is_some());
             let found = transfer.and_then(|transfer| {
-                let Leg::Collective { by, .. } = transfer.route.legs.get_mut(leg.0)? else { return None };
+                let (_, by) = transfer.route.algorithms_mut().find(|(number, _)| number == leg)?;
                 Some((by, &mut transfer.carried_out))
             });
             let Some((place, reasons)) = found else {
-                let why = format!("nest {} has no collective as leg {} of transfer {}", nest.0, leg.0, tile.0);
-                return Err(ProgramError::Misfit { statement: self.number_of(*nest), why });
+                let why = format!("transfer {} has no collective as leg {}, both numbered from 0", id.0, leg.0);
+                let kernel = self.body.transfers.get(id.0).and_then(Transfer::kernel);
+                return Err(ProgramError::Misfit { statement: self.number_of(kernel), why });
             };
             place.clone_from(by);
             reasons.insert(*leg, why.clone());
         }
-        for (number, nest) in program.body.nests.iter_mut().enumerate() {
-            if *nest == self.body.nests[number] {
+        for id in (0..body.kernels.len()).map(KernelId) {
+            let changed = |used: &Use| body.transfers[used.transfer.0] != self.body.transfers[used.transfer.0];
+            if !body.kernels[id.0].uses.iter().any(changed) {
                 continue;
             }
-            let misfit = |why: String| self.misfit(NestId(number), why);
-            *nest = nest.proved_again().map_err(misfit)?;
-            nest.check().map_err(misfit)?;
+            let misfit = |why: String| {
+                let why = format!("`{}` {why}", self.body.kernels[id.0].kernel.name());
+                ProgramError::Misfit { statement: self.number_of(Some(id)), why }
+            };
+            let found = body.nest(id).matches().map_err(misfit)?;
+            let proofs = &body.kernels[id.0].report.proofs;
+            let kept = proofs.iter().filter(|proof| proof.property != Property::Matching).cloned();
+            let proofs = kept.chain(found).collect();
+            body.complete(id, proofs);
+            body.nest(id).check().map_err(misfit)?;
         }
-        program.report = program.body.report(program.dtype, &program.arrays);
+        program.report = program.body.report();
         Ok(program)
     }
 
-    /// The error of a nest that cannot be part of the program.
-    fn misfit(&self, nest: NestId, why: String) -> ProgramError {
-        let why = format!("`{}` {why}", self.body.nests[nest.0].kernel.name());
-        ProgramError::Misfit { statement: self.number_of(nest), why }
-    }
-
-    /// The number of a nest on a page.
-    fn number_of(&self, nest: NestId) -> StatementId {
-        let is_found = |found: &&Numbered<'_>| matches!(found.part, Part::Nest(id, _) if id == nest);
-        self.body.numbered().iter().find(is_found).map_or(StatementId(0), |found| found.number)
+    /// The number of a kernel on a page.
+    fn number_of(&self, kernel: Option<KernelId>) -> StatementId {
+        let runs =
+            |found: &&Numbered<'_>| kernel.is_some_and(|kernel| self.body.kernels_of(found.span).contains(&kernel));
+        self.body.numbered().iter().find(runs).map_or(StatementId(0), |found| found.number)
     }
 }
 
-impl Nest {
+impl NestView<'_> {
     /// The claims proved about the calls of ranks that communicate together.
     pub(crate) fn matches(&self) -> Result<Vec<Proof>, String> {
         let ranges = self.ranges();
-        let matching = Matching { mesh: &self.mesh, ranges: &ranges, loops: self.loops.len() };
-        let found = matching.check(&self.transfers, |tensor| self.tensor_name(tensor));
+        let matching = Matching { mesh: self.mesh, ranges: &ranges, loops: self.loops.len() };
+        let own = self.transfers.iter().filter(|transfer| transfer.reused.is_none());
+        let found = matching.check(own.map(|transfer| (self.tensor_name(transfer.tensor), transfer.row)));
         found.map_err(|mismatch| {
             format!("has ranks that differ on the transfer of `{}`: {}", mismatch.tensor, mismatch.why)
         })
-    }
-
-    /// The nest, whose routes lead as before, with the proofs and parts that follow from them.
-    fn proved_again(&self) -> Result<Self, String> {
-        let found = self.matches()?;
-        let kept = self.report.proofs.iter().filter(|proof| proof.property != Property::Matching).cloned();
-        Ok(self.clone().completed(kept.chain(found).collect()))
     }
 }

@@ -14,9 +14,9 @@
 //! takes messages. Arrays are written once, so statements in between do not matter.
 //! Tests: `program/tests/it/refused/kept.rs`.
 
-use super::{Body, Part};
-use crate::ids::{NestId, TileId};
-use crate::nest::{Brought, LeafOp, Leg, Nest, Region, Route, Tile, Transfer};
+use super::Body;
+use crate::ids::{KernelId, TransferId};
+use crate::nest::{LeafOp, NestView, Region, Tile, Transfer, TransferView};
 use crate::proof::{Proof, Property};
 use crate::statement::Statement;
 use polyshard_layout::Name;
@@ -25,16 +25,11 @@ use polyshard_layout::Name;
 /// each other.
 const MOST_RANKS: usize = 1 << 12;
 
-/// A transfer of a nest.
-type Place = (NestId, TileId);
-
-/// Changes to the transfers of a nest.
-#[derive(Clone, Default)]
-struct Changes {
-    /// Transfers that fetch nothing, and the tiles from which their regions are read.
-    kept: Vec<(TileId, Place)>,
-    /// Transfers that fetch the region of a later kernel, which needs more, each with that kernel's transfer.
-    wider: Vec<(TileId, Place)>,
+/// A transfer of an input, and the number of the tile by the kernel that uses it.
+#[derive(Clone, Copy, PartialEq)]
+struct Place {
+    kernel: KernelId,
+    tile: usize,
 }
 
 /// A tile that is fetched.
@@ -46,47 +41,41 @@ struct Filled {
     is_rounded: bool,
 }
 
+/// Changes to transfers.
+#[derive(Default)]
+struct Changes {
+    /// Transfers that fetch nothing, and those whose tiles hold their regions.
+    kept: Vec<(Place, Place)>,
+    /// Transfers that fetch the region of a later kernel, which needs more, each with that kernel's transfer.
+    wider: Vec<(Place, Place)>,
+}
+
 impl Body {
-    /// Returns the body in which no kernel fetches a region of an array that another one has in its tile since a run in the same round.
-    /// If a later kernel needs more of the array, by messages of the same kind, the first kernel fetches all of that.
+    /// Returns the body in which no kernel fetches a region of an array that another one has in its tile since a run in the same round:
+    /// both use one transfer. If a later kernel needs more of the array, by messages of the same kind, the first kernel fetches all of
+    /// that.
     ///
     /// Results are the same to the last bit, except that a sum over a part of an earlier kernel's tile may take its terms in another
     /// order.
     #[must_use]
-    pub fn with_kept_tiles(self) -> Self {
-        let mut found = vec![Changes::default(); self.nests.len()];
-        self.find_kept(&self.statements, &mut found);
-        let changed = |(id, changes): (usize, &Changes)| self.changed(&self.nests[id], changes).map(|nest| (id, nest));
-        let changed: Vec<_> = found.iter().enumerate().filter_map(changed).collect();
-        if changed.is_empty() {
+    pub fn with_kept_tiles(mut self) -> Self {
+        let mut changes = Changes::default();
+        self.find_kept(&self.statements, &mut changes);
+        if changes.kept.is_empty() {
             return self;
         }
-        let mut body = self;
-        changed.into_iter().for_each(|(id, nest)| body.nests[id] = nest);
-        body.with_derived_statements()
-    }
-
-    /// The nest with these changes to its transfers; none if it is unchanged.
-    fn changed(&self, nest: &Nest, Changes { kept, wider }: &Changes) -> Option<Nest> {
-        if kept.is_empty() && wider.is_empty() {
-            return None;
-        }
-        let (mut nest, mut claims) = (nest.clone(), Vec::new());
-        for &(tile, (from, of)) in kept {
-            let transfer = &mut nest.transfers[tile.0];
-            transfer.brought = Brought::For { nest: from, tile: of };
-            transfer.interior_first = false;
-            let name = self.nests[from.0].kernel.name();
+        let mut claims = Vec::new();
+        for &(place, from) in &changes.kept {
+            let name = self.kernels[from.kernel.0].kernel.name();
             let claim = format!("`{name}` has it in a tile already, and nothing has written it since");
-            claims.push((tile, Property::Residency, claim, false));
+            claims.push((place, Property::Residency, claim, false));
         }
-        for &(tile, (needing, of)) in wider {
-            let (other, name) = (&self.nests[needing.0], self.nests[needing.0].kernel.name());
-            let wide = &other.transfers[of.0];
-            nest.transfers[tile.0].take_over(wide, name);
+        for &(place, needing) in &changes.wider {
+            let (other, wide) = self.at(needing);
+            let name = other.kernel.name();
             let claim =
                 format!("the region needed of it is inside the region that `{name}` needs, which is fetched whole");
-            claims.push((tile, Property::Residency, claim, false));
+            claims.push((place, Property::Residency, claim, false));
             // The claim about its senders, as proved for the other kernel, if it is clear to which transfer that belongs.
             let is_only = other.inputs().iter().filter(|transfer| transfer.tensor == wide.tensor).count() == 1;
             let tensor = other.tensor_name(wide.tensor);
@@ -94,64 +83,112 @@ impl Body {
                 is_only && proof.property == Property::Matching && proof.of_route && proof.tensor == Some(tensor)
             };
             let proved = other.report.proofs.iter().filter(of_route);
-            claims.extend(proved.map(|proof| (tile, Property::Matching, proof.claim.clone(), true)));
+            claims.extend(proved.map(|proof| (place, Property::Matching, proof.claim.clone(), true)));
+            let (wide, id) = (wide.row.clone(), self.at(place).1.id);
+            self.transfers[id.0].take_over(wide, name);
         }
-        let mut proofs = nest.still_proved();
-        for (tile, property, claim, of_route) in claims {
-            let tensor = Some(nest.tensor_name(nest.transfers[tile.0].tensor));
-            let proof = Proof { property, tensor, claim, of_route };
-            if !proofs.contains(&proof) {
-                proofs.push(proof);
+        for &(Place { kernel, tile }, from) in &changes.kept {
+            let id = self.at(from).1.id;
+            self.kernels[kernel.0].uses[tile].transfer = id;
+        }
+        for kernel in (0..self.kernels.len()).map(KernelId) {
+            let here = claims.iter().filter(|(place, ..)| place.kernel == kernel);
+            if here.clone().next().is_none() {
+                continue;
             }
-        }
-        Some(nest.completed(proofs))
-    }
-
-    /// Finds the changes to the transfers of the nests among statements.
-    fn find_kept(&self, statements: &[Statement], found: &mut [Changes]) {
-        let mut tiles: Vec<Filled> = Vec::new();
-        for part in Self::parts_of(statements) {
-            match part {
-                Part::Nest(id, _) => {
-                    let nest = &self.nests[id.0];
-                    let (mut own, is_rounded) = (Vec::new(), nest.rounds_sums());
-                    for tile in (0..nest.inputs().len()).map(TileId) {
-                        let place = (id, tile);
-                        let mut at = tiles.iter().position(|filled| self.is_in(place, filled));
-                        if at.is_none() {
-                            at = tiles.iter().position(|filled| self.may_fill(place, filled));
-                            at.into_iter().for_each(|at| tiles[at].as_of = place);
-                        }
-                        let Some(filled) = at.map(|at| &mut tiles[at]) else {
-                            own.push(Filled { place, as_of: place, is_rounded });
-                            continue;
-                        };
-                        filled.is_rounded |= is_rounded;
-                        found[id.0].kept.push((tile, filled.place));
-                    }
-                    tiles.extend(own);
+            let nest = self.nest(kernel);
+            let mut proofs = nest.still_proved();
+            for &(place, property, ref claim, of_route) in here {
+                let tensor = Some(nest.tensor_name(nest.transfers[place.tile].tensor));
+                let proof = Proof { property, tensor, claim: claim.clone(), of_route };
+                if !proofs.contains(&proof) {
+                    proofs.push(proof);
                 }
-                Part::Repeat(_, round) => self.find_kept(round, found),
-                Part::Begin(_) | Part::Await(_) | Part::Free(_) => {}
             }
+            self.complete(kernel, proofs);
         }
-        for Filled { place, as_of, .. } in tiles.iter().filter(|filled| filled.as_of != filled.place) {
-            found[place.0.0].wider.push((place.1, *as_of));
-        }
+        self.place();
+        self.forget_unused();
+        self
     }
 
-    fn at(&self, (nest, tile): Place) -> (&Nest, &Transfer) {
-        (&self.nests[nest.0], &self.nests[nest.0].transfers[tile.0])
+    /// Whether a transfer is used by the kernel with whose tile it begins or ends.
+    fn is_used(&self, number: usize) -> bool {
+        let kernel = self.transfers[number].kernel();
+        let used = |kernel: KernelId| self.kernels[kernel.0].uses.iter().any(|used| used.transfer.0 == number);
+        kernel.is_none_or(used)
+    }
+
+    /// A transfer that its kernel does not use, and the kernel.
+    pub(super) fn unused(&self) -> Option<(usize, KernelId)> {
+        let number = (0..self.transfers.len()).find(|number| !self.is_used(*number))?;
+        Some((number, self.transfers[number].kernel()?))
+    }
+
+    /// Removes transfers between arrays and tiles that their kernels do not use.
+    pub fn forget_unused(&mut self) {
+        let stays: Vec<_> = (0..self.transfers.len()).map(|number| self.is_used(number)).collect();
+        let number = |id: TransferId| TransferId(stays[..id.0].iter().filter(|stays| **stays).count());
+        fn renumber(statements: &mut [Statement], number: &dyn Fn(TransferId) -> TransferId) {
+            for statement in statements {
+                match statement {
+                    Statement::Begin(id, _) | Statement::End(id, _) | Statement::Fill(id) => *id = number(*id),
+                    Statement::Rounds(_, body) | Statement::Loop(_, body) => renumber(body, number),
+                    Statement::Compute(..) | Statement::Free(_) => {}
+                }
+            }
+        }
+        renumber(&mut self.statements, &number);
+        self.kernels.iter_mut().flat_map(|row| &mut row.uses).for_each(|used| used.transfer = number(used.transfer));
+        let mut stays = stays.iter();
+        self.transfers.retain(|_| stays.next().is_some_and(|stays| *stays));
+    }
+
+    /// Finds the changes to the transfers of the kernels among statements.
+    fn find_kept(&self, statements: &[Statement], found: &mut Changes) {
+        let mut tiles: Vec<Filled> = Vec::new();
+        for span in self.spans(statements) {
+            if let [Statement::Rounds(_, round)] = span.statements {
+                self.find_kept(round, found);
+            }
+            for kernel in self.kernels_of(span) {
+                let nest = self.nest(kernel);
+                let (mut own, is_rounded) = (Vec::new(), nest.rounds_sums());
+                for tile in 0..nest.inputs().len() {
+                    let place = Place { kernel, tile };
+                    let mut at = tiles.iter().position(|filled| self.is_in(place, filled));
+                    if at.is_none() {
+                        at = tiles.iter().position(|filled| self.may_fill(place, filled));
+                        at.into_iter().for_each(|at| tiles[at].as_of = place);
+                    }
+                    let Some(filled) = at.map(|at| &mut tiles[at]) else {
+                        own.push(Filled { place, as_of: place, is_rounded });
+                        continue;
+                    };
+                    filled.is_rounded |= is_rounded;
+                    found.kept.push((place, filled.place));
+                }
+                tiles.extend(own);
+            }
+        }
+        let wider = tiles.iter().filter(|filled| filled.as_of != filled.place);
+        found.wider.extend(wider.map(|filled| (filled.place, filled.as_of)));
+    }
+
+    fn at(&self, Place { kernel, tile }: Place) -> (NestView<'_>, TransferView<'_>) {
+        let nest = self.nest(kernel);
+        let transfer = nest.transfers[tile];
+        (nest, transfer)
     }
 
     /// Whether the region of a transfer is completely in a tile, where the transfer's leaf can read it.
     fn is_in(&self, place: Place, filled: &Filled) -> bool {
         let ((nest, transfer), (_, own)) = (self.at(place), self.at(filled.place));
-        let (source, tile) = filled.as_of;
-        own.tile.is_read_by(nest) && self.nests[source.0].holds(tile, nest, transfer)
+        let (source, held) = self.at(filled.as_of);
+        own.tile.is_read_by(&nest) && source.holds(&held, &nest, &transfer)
     }
 
-    /// Whether a tile may be filled with the region of a later nest's transfer, and that nest's leaf can read it there.
+    /// Whether a tile may be filled with the region of a later kernel's transfer, and that kernel's leaf can read it there.
     ///
     /// This requires that the region is larger, that its messages are of the same kind and no fewer, and that no kernel that reads the
     /// tile might round differently. A transfer that overlaps its own leaf is not moved to a kernel that would wait for it.
@@ -161,17 +198,17 @@ impl Body {
         !filled.is_rounded
             && (own.interior_first || !wide.interior_first)
             && wide.route.is_at_least(&now.route)
-            && own.tile.is_read_by(nest)
-            && nest.holds(place.1, source, now)
+            && own.tile.is_read_by(&nest)
+            && nest.holds(&wide, &source, &now)
     }
 }
 
-impl Nest {
+impl NestView<'_> {
     /// The proofs that still hold, without those of routes that are no longer taken, and new ones that ranks make the same calls.
     fn still_proved(&self) -> Vec<Proof> {
         let is_sent = |tensor: Name| {
-            let of_tensor = |transfer: &&Transfer| self.tensor_name(transfer.tensor) == tensor;
-            self.transfers.iter().filter(of_tensor).any(|transfer| transfer.kept_by().is_none())
+            let of_tensor = |transfer: &&TransferView<'_>| self.tensor_name(transfer.tensor) == tensor;
+            self.transfers.iter().filter(of_tensor).any(|transfer| transfer.reused.is_none())
         };
         let holds = |proof: &&Proof| {
             proof.property != Property::Matching && (!proof.of_route || proof.tensor.is_none_or(is_sent))
@@ -188,29 +225,16 @@ impl Nest {
         !self.kernel.writes_once() && self.kernel.assign().depends_on_order(self.kernel.dtype())
     }
 
-    /// Whether another nest can read the region of its transfer, after a run, in the tile of one of this nest's transfers.
-    pub(super) fn keeps(&self, tile: TileId, other: &Self, transfer: &Transfer) -> bool {
-        let is_read = self.transfers.get(tile.0).is_some_and(|kept| kept.tile.is_read_by(other));
-        is_read && self.holds(tile, other, transfer)
-    }
-
-    /// Whether the region of one of its transfers contains that of another nest's transfer of the same array.
-    fn holds(&self, tile: TileId, other: &Self, transfer: &Transfer) -> bool {
-        let Some(kept) = self.transfers.get(tile.0) else { return false };
-        let id = |nest: &Self, of: &Transfer| nest.arrays.get(of.tensor.0).copied();
-        let stays = kept.can_stay() && transfer.can_stay() && kept.kept_by().is_none();
+    /// Whether the region of one of its transfers contains that of another kernel's transfer of the same array.
+    fn holds(&self, kept: &TransferView<'_>, other: &Self, transfer: &TransferView<'_>) -> bool {
+        let stays = kept.can_stay() && transfer.can_stay() && kept.reused.is_none();
         // Corners that one tile did not receive are missing in the other.
         let all_comes = kept.route.star().is_none_or(|star| match &transfer.route.legs[..] {
-            [leg] => leg.reach(&self.mesh).is_some_and(|reach| star.hold(&reach)),
+            [leg] => leg.reach(self.mesh).is_some_and(|reach| star.hold(&reach)),
             _ => false,
         });
         let is_once = self.time_steps.is_none() && other.time_steps.is_none();
-        stays
-            && is_once
-            && self.mesh == other.mesh
-            && all_comes
-            && id(self, kept) == id(other, transfer)
-            && self.is_inside(&transfer.region, &kept.region)
+        stays && is_once && all_comes && kept.from == transfer.from && self.is_inside(&transfer.region, &kept.region)
     }
 
     /// Whether one region is inside another on each rank, where neither depends on loops.
@@ -235,32 +259,21 @@ impl Nest {
 
 impl Tile {
     /// Whether the leaf of a nest can read it: if a rank's own part is not in the tile but in its shard, only a nest of loops can.
-    fn is_read_by(&self, nest: &Nest) -> bool {
+    pub(super) fn is_read_by(&self, nest: &NestView<'_>) -> bool {
         !self.own_in_place || nest.leaf.op == LeafOp::Nest
     }
 }
 
 impl Transfer {
     /// Makes it fetch the region of a later kernel's transfer of the same array.
-    fn take_over(&mut self, wide: &Self, kernel: Name) {
-        self.region = wide.region.clone();
-        self.route = wide.route.clone();
+    fn take_over(&mut self, wide: Self, kernel: Name) {
+        self.region = wide.region;
+        self.route = wide.route;
         self.tile.capacity = wide.tile.capacity;
-        self.carried_out = wide.carried_out.clone();
+        self.carried_out = wide.carried_out;
         let heading =
             format!("`{kernel}` needs more of it later and reuses this, so all that it needs is fetched here:");
         let tests = wide.tests.iter().map(|test| format!("  {test}"));
         self.tests = std::iter::once(heading).chain(tests).collect();
-    }
-}
-
-impl Route {
-    /// Whether it uses messages of the same kind as another route, from no fewer ranks.
-    fn is_at_least(&self, other: &Self) -> bool {
-        match (&self.legs[..], &other.legs[..]) {
-            ([Leg::Halo { reach }], [Leg::Halo { reach: other }])
-            | ([Leg::Exchange { reach, .. }], [Leg::Exchange { reach: other, .. }]) => reach.hold(other),
-            _ => self == other,
-        }
     }
 }

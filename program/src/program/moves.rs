@@ -1,52 +1,51 @@
 //! Moves: from an array to one of another sharding.
 
-use super::Array;
+use super::Body;
 use crate::between::{common_mesh, summed_up};
 use crate::expr::Expr;
-use crate::ids::ArrayId;
+use crate::ids::{ArrayId, TransferId};
 use crate::kernel::Assign;
-use crate::nest::{Algorithm, Direction, Leg, Owners, Route};
+use crate::nest::{Algorithm, Direction, End, Leg, Owners, Region, Route, Transfer};
 use crate::pattern::Pattern;
 use crate::received::{Receiver, received};
 use crate::reduction::Procedure;
 use crate::volume::Volume;
 use polyshard_layout::{DType, Neighbours, Sharding, Stages, SumAlgorithm, SumKind};
-use serde::{Deserialize, Serialize};
 use std::cell::OnceCell;
+use std::ops::Deref;
 
-/// A move of all elements of one array to another of a different sharding.
-///
-/// Each rank receives the elements that it owns of the target and not of the source, once; if they have several owners, from the one
-/// whose coordinates are its own along the axes along which the source is replicated. Partial sums that the target does not keep open are
-/// closed, in the order of their coordinates or by a [procedure](Route::procedure).
+/// A move of a program: a transfer of all elements of one array to another of a different sharding.
 ///
 /// ```
 /// use polyshard::prelude::*;
 /// let mesh = Mesh::new([("x", 2)]);
 /// let [rows, columns] = [0, 1].map(|dim| Sharding::new(&mesh, &[4, 6], &[Placement::block(dim, "x")]));
 /// let program = Program::redistribution("A", [&rows?, &columns?], DType::F64)?;
-/// assert_eq!(program.moves().next().map(|one| &one.pattern), Some(&Pattern::Exchange));
+/// assert_eq!(program.moves().next().map(|one| one.pattern()), Some(Pattern::Exchange));
 /// # Ok::<(), polyshard::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Move {
+#[derive(Clone, Copy, Debug)]
+pub struct MoveView<'a> {
+    /// Its number.
+    pub id: TransferId,
+    /// Its row, to which the view dereferences.
+    pub row: &'a Transfer,
     /// The array that it reads.
     pub source: ArrayId,
-    /// The sharding by which ranks send parts of their source shards, if not all: each sends the elements that it owns by this sharding.
-    pub kept: Option<Sharding>,
     /// The array that it writes.
     pub target: ArrayId,
-    /// The operation that combines terms: `+=`, or any other by a procedure.
-    pub op: Assign,
-    /// Outwards if it closes sums.
-    pub direction: Direction,
-    /// How ranks carry it out. If a procedure closes sums, in ranks of the mesh, the target has the source's sharding except for these
-    /// sums.
-    pub route: Route,
-    /// The route's name.
-    pub pattern: Pattern,
-    /// The reasons for it, for [`Program::explain`](crate::Program::explain).
-    pub tests: Vec<String>,
+    /// The shardings of both arrays.
+    pub shardings: [&'a Sharding; 2],
+    /// Their element type.
+    pub dtype: DType,
+}
+
+impl Deref for MoveView<'_> {
+    type Target = Transfer;
+
+    fn deref(&self) -> &Transfer {
+        self.row
+    }
 }
 
 /// On meshes of more ranks, ranks are not examined individually.
@@ -55,11 +54,8 @@ const COUNTED: usize = 4096;
 /// Maximum bytes that one rank receives by the legs of a route: counted if ranks are few, else a bound.
 fn most_received(route: &Route, direction: Direction, [source, target]: [&Sharding; 2], dtype: DType) -> u64 {
     let closed = closed_axes(source, target);
-    let by = route.legs.iter().find_map(|leg| match leg {
-        Leg::Collective { by, .. } => Some(by.of_sums()),
-        _ => None,
-    });
-    let sums = SumKind::new(dtype, by.unwrap_or(SumAlgorithm::GatherTerms));
+    let by = route.algorithm().map_or(SumAlgorithm::GatherTerms, Algorithm::of_sums);
+    let sums = SumKind::new(dtype, by);
     let first = direction;
     let by_procedure = OnceCell::new();
     let summed = summed_up(source, target, &closed);
@@ -160,36 +156,30 @@ impl Receiver for Between<'_> {
     }
 }
 
-impl Move {
-    /// The move of all of `source` to `target`, in these shardings and of this type, called `pattern` if its legs may be called that.
+impl Transfer {
+    /// Returns the direct move of all of the first array to the second, in these shardings and of this type: by one exchange or
+    /// all-gather, or by a reduction if sums are closed.
     #[must_use]
-    pub fn new(
-        ends: [ArrayId; 2],
-        shardings: [&Sharding; 2],
-        dtype: DType,
-        pattern: Pattern,
-        tests: Vec<String>,
-    ) -> Self {
-        let moved = Self { pattern, ..Self::direct(ends, shardings, dtype, tests) };
-        match moved.called_otherwise(shardings) {
-            Some(pattern) => Self { pattern, ..moved },
-            None => moved,
-        }
-    }
-
-    /// The direct move of all of `source` to `target`: by one exchange or all-gather, or by a reduction if sums are closed.
-    #[must_use]
-    pub fn direct([source, target]: [ArrayId; 2], shardings: [&Sharding; 2], dtype: DType, tests: Vec<String>) -> Self {
-        let route = Route::between(shardings[0], shardings[1], dtype.size());
+    pub fn between(ends: [ArrayId; 2], shardings: [&Sharding; 2], dtype: DType, tests: Vec<String>) -> Self {
+        let [from, to] = ends.map(End::Array);
+        let whole = shardings[0].shape().iter().map(|&extent| [0, extent as i64].map(Expr::constant).into());
         let direction = Direction::between(shardings[0], shardings[1]);
-        let pattern = direct_pattern(shardings, &route, direction);
-        Self { source, kept: None, target, op: Assign::Add, direction, route, pattern, tests }
+        let route = Route::between(shardings[0], shardings[1], dtype.size());
+        Self { route, tests, ..Self::in_place(from, to, direction, Region::of_ranges(whole.collect())) }
     }
 
-    /// Its pattern, if it is called something else. An exchange may have the name of any route without sums.
-    pub(super) fn called_otherwise(&self, shardings: [&Sharding; 2]) -> Option<Pattern> {
-        let is_exchanged = matches!(self.route.legs[..], [Leg::Exchange { .. }]);
-        let is_so = match &self.pattern {
+    /// Returns the move, called `pattern` if its legs may be called that.
+    #[must_use]
+    pub fn called(self, shardings: [&Sharding; 2], pattern: Pattern) -> Self {
+        let direct = direct_pattern(shardings, &self.route, self.direction);
+        let called = (pattern != direct && self.may_be_called(shardings, &pattern)).then_some(pattern);
+        Self { called, ..self }
+    }
+
+    /// Whether a pattern is another name of a move. An exchange may have the name of any route without sums.
+    pub(super) fn may_be_called(&self, shardings: [&Sharding; 2], pattern: &Pattern) -> bool {
+        let is_exchanged = self.route.exchange().is_some();
+        match pattern {
             _ if self.closes_sums() => false,
             Pattern::Local => is_exchanged && most_received(&self.route, self.direction, shardings, DType::I8) == 0,
             Pattern::Permute
@@ -198,29 +188,56 @@ impl Move {
             | Pattern::AllGather { .. }
             | Pattern::AllToAll { .. } => is_exchanged,
             _ => false,
-        };
-        let direct = direct_pattern(shardings, &self.route, self.direction);
-        (!is_so && self.pattern != direct).then_some(direct)
+        }
+    }
+}
+
+impl Body {
+    /// Returns the moves between arrays, in the order of their numbers.
+    pub fn moves(&self) -> impl Iterator<Item = MoveView<'_>> {
+        (0..self.transfers.len()).filter_map(|number| self.moved(TransferId(number)))
     }
 
-    /// Returns whether it closes partial sums.
+    /// Returns the move with this number; none if it is the number of a transfer between an array and a tile.
+    ///
+    /// # Panics
+    /// If there is no such transfer.
     #[must_use]
-    pub fn closes_sums(&self) -> bool {
-        self.direction != Direction::In
+    pub fn moved(&self, id: TransferId) -> Option<MoveView<'_>> {
+        MoveView::new(self, id)
+    }
+}
+
+impl<'a> MoveView<'a> {
+    /// The view of a transfer; none if it is not a move.
+    pub(super) fn new(body: &'a Body, id: TransferId) -> Option<Self> {
+        let row = &body.transfers[id.0];
+        let [source, target] = row.arrays()?;
+        let shardings = [source, target].map(|id| &body.arrays[id.0].sharding);
+        Some(Self { id, row, source, target, shardings, dtype: body.dtype })
     }
 
-    fn shardings<'a>(&self, arrays: &'a [Array]) -> [&'a Sharding; 2] {
-        [self.source, self.target].map(|id| &arrays[id.0].sharding)
+    /// The shardings between which elements move.
+    pub(super) fn ends(&self) -> [&'a Sharding; 2] {
+        let [source, target] = self.shardings;
+        [self.row.kept.as_ref().unwrap_or(source), target]
     }
 
-    /// The volume that it moves, at most.
-    pub(crate) fn volume(&self, arrays: &[Array], dtype: DType) -> Volume {
-        let [source, target] = self.shardings(arrays);
-        let from = self.kept.as_ref().unwrap_or(source);
-        let received = most_received(&self.route, self.direction, [from, target], dtype);
+    /// Returns its pattern.
+    #[must_use]
+    pub fn pattern(&self) -> Pattern {
+        let direct = || direct_pattern(self.ends(), &self.route, self.direction);
+        self.row.called.clone().unwrap_or_else(direct)
+    }
+
+    /// Returns the volume that it moves, at most.
+    #[must_use]
+    pub fn volume(&self) -> Volume {
+        let ([source, target], dtype) = (self.shardings, self.dtype);
+        let received = most_received(&self.route, self.direction, self.ends(), dtype);
         // A part of a shard is packed to be gathered.
-        let packed = match (&self.kept, &self.route.legs[..]) {
-            (Some(kept), [Leg::Collective { .. }]) => kept.largest_shard().saturating_mul(dtype.size() as u64),
+        let packed = match &self.row.kept {
+            Some(kept) if self.route.algorithm().is_some() => kept.largest_shard().saturating_mul(dtype.size() as u64),
             _ => 0,
         };
         let staged = self.route.staged_between(source, target, dtype.size()).saturating_add(packed);
@@ -236,10 +253,10 @@ impl Move {
             Assign::Max => " of maxima",
             Assign::Min => " of minima",
         };
-        let is_in_pieces = |leg: &Leg| matches!(leg, Leg::Collective { by: Algorithm::ReduceScatterGather, .. });
+        let is_in_pieces = |by: &Algorithm| *by == Algorithm::ReduceScatterGather;
         match self.route.procedure() {
             Some(procedure) => format!("{what} {}", procedure.shown()),
-            None if self.route.legs.iter().any(is_in_pieces) => ", each rank a piece".to_owned(),
+            None if self.route.algorithm().is_some_and(is_in_pieces) => ", each rank a piece".to_owned(),
             None => String::new(),
         }
     }

@@ -19,7 +19,7 @@ impl Program {
     pub fn rooms(&self) -> Rooms {
         let mut of = self.slots();
         let mut count = of.iter().flatten().max().map_or(0, |last| last.0 + 1);
-        for Carried { value, next, .. } in self.body.repeats.iter().flat_map(|repeat| &repeat.carried) {
+        for Carried { value, next, .. } in self.body.rounds.iter().flat_map(|rounds| &rounds.carried) {
             match (of[value.0], of[next.0]) {
                 (Some(one), Some(other)) => {
                     of.iter_mut().filter(|room| **room == Some(other)).for_each(|room| *room = Some(one));

@@ -1,15 +1,16 @@
 //! Prints a program, and explains its transfers. Tests: `tests/it/sequence.rs`.
 
 use super::body::Numbered;
-use super::{Array, ArrayKind, Move, Origin, Part, Program, Repeat};
+use super::{Array, ArrayKind, MoveView, Origin, Program, Rounds, Span};
 use crate::between::common_mesh;
 use crate::display;
 use crate::expr::Expr;
 use crate::ids::{ArrayId, StatementId};
 use crate::leg_text::LegText;
-use crate::nest::{Leg, Packing};
+use crate::nest::Packing;
 use crate::proof;
 use crate::reduction::Procedure;
+use crate::statement::Statement;
 use polyshard_layout::counted;
 use std::fmt::{self, Write as _};
 
@@ -26,25 +27,25 @@ use std::fmt::{self, Write as _};
 ///     output        Z[4, 4]: [0 @ x]
 /// ```
 ///
-/// Repeated statements are indented below their repetition.
+/// Repeated statements are indented below their rounds.
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(nest) = self.body.only_nest() {
-            return display::page(nest, &self.body.statements, f);
+            return display::page(&nest, &self.body.statements, f);
         }
-        writeln!(f, "program over ({}), {}", self.mesh, self.dtype)?;
+        writeln!(f, "program over ({}), {}", self.mesh(), self.dtype())?;
         let mut arrays = |kind: ArrayKind, word: &str| {
             self.of_kind(kind).into_iter().try_for_each(|id| writeln!(f, "    {word:13} {}", self.described(id)))
         };
         arrays(ArrayKind::Input, "input")?;
-        for Line { number, depth, part, what, text } in self.lines() {
+        for Line { number, depth, span, what, text } in self.lines() {
             let indent = "  ".repeat(depth);
-            match part {
-                Part::Await(_) => writeln!(f, "    {indent}{what:13} {text}")?,
-                _ => writeln!(f, "{:>2}  {indent}{what:13} {text}", number.0)?,
+            match number {
+                Some(number) => writeln!(f, "{:>2}  {indent}{what:13} {text}", number.0)?,
+                None => writeln!(f, "    {indent}{what:13} {text}")?,
             }
-            if let Part::Repeat(id, _) = part {
-                let lines = self.carried(&self.body.repeats[id.0]);
+            if let [Statement::Rounds(id, _)] = span.statements {
+                let lines = self.carried(&self.body.rounds[id.0]);
                 lines.iter().try_for_each(|line| writeln!(f, "    {indent}{:13} {line}", ""))?;
             }
         }
@@ -69,34 +70,42 @@ impl Program {
         if !alone {
             write!(text, "{self}")?;
         }
-        for Line { number, part, what, text: line, .. } in self.lines() {
-            if !alone && !matches!(part, Part::Await(_)) {
+        let first = self.body.in_first_round();
+        for Line { number, span, what, text: line, .. } in self.lines() {
+            if let Some(number) = number.filter(|_| !alone) {
                 writeln!(text, "{}. {what} {line}", number.0)?;
+            } else if !alone && span.kernel.is_some() {
+                writeln!(text, "   {what} {line}")?;
             }
-            match part {
-                Part::Nest(id, _) => self.body.nests[id.0].explain_transfers(text, &self.body.nests)?,
-                Part::Begin(id) => {
-                    let moved = &self.body.moves[id.0];
-                    let bytes = moved.volume(&self.arrays, self.dtype).received;
+            match span.statements {
+                _ if span.kernel.is_some() => {
+                    let of_line = span.kernel.into_iter();
+                    of_line
+                        .map(|kernel| self.body.nest(kernel))
+                        .try_for_each(|nest| nest.explain_transfers(text, &self.body, &first))?;
+                }
+                [Statement::Begin(id, _)] => {
+                    let Some(moved) = self.body.moved(*id) else { continue };
+                    let bytes = moved.volume().received;
                     if bytes > 0 {
-                        writeln!(text, "    {}", self.shown_legs(moved))?;
+                        writeln!(text, "    {}", shown_legs(&moved))?;
                     }
                     writeln!(text, "    at most {bytes} bytes received per rank")?;
                     let lines = moved.route.procedure().into_iter().flat_map(Procedure::lines);
                     (1..).zip(lines).try_for_each(|(step, line)| writeln!(text, "    {step}. {line}"))?;
                     moved.tests.iter().try_for_each(|test| writeln!(text, "    - {test}"))?;
                     if bytes > 0 {
-                        decided(moved).into_iter().try_for_each(|line| writeln!(text, "    - {line}"))?;
+                        decided(&moved).into_iter().try_for_each(|line| writeln!(text, "    - {line}"))?;
                     }
                 }
-                Part::Repeat(id, _) => {
-                    let repeat = &self.body.repeats[id.0];
-                    self.carried(repeat).iter().try_for_each(|line| writeln!(text, "    {line}"))?;
-                    if !repeat.carried.is_empty() {
+                [Statement::Rounds(id, _)] => {
+                    let rounds = &self.body.rounds[id.0];
+                    self.carried(rounds).iter().try_for_each(|line| writeln!(text, "    {line}"))?;
+                    if !rounds.carried.is_empty() {
                         writeln!(text, "    carried arrays are renamed, not copied")?;
                     }
                 }
-                Part::Await(_) | Part::Free(_) => {}
+                _ => {}
             }
         }
         match self.origin {
@@ -107,7 +116,7 @@ impl Program {
                 // Whether calls match, and arrays are written before they are read, is decided when a program is read, whatever the
                 // file states.
                 let calls = self.nests().flat_map(|nest| nest.matches().unwrap_or_default());
-                let decided: Vec<_> = calls.chain(self.body.flow(&self.arrays).proofs).collect();
+                let decided: Vec<_> = calls.chain(self.body.flow().proofs).collect();
                 let stated = self.report.proofs.iter().filter(|proof| !decided.contains(proof));
                 let stated: Vec<_> = stated.cloned().collect();
                 let steps = is_gone_through.then(|| steps.to_owned());
@@ -131,51 +140,51 @@ impl Program {
         self.hints.iter().try_for_each(|hint| writeln!(text, "    - {hint}"))
     }
 
-    /// A line for each part, except arrays that are freed and moves that are awaited where they begin.
+    /// A line for each kernel and for each other span, except arrays that are freed and moves that end where they begin.
     fn lines(&self) -> Vec<Line<'_>> {
-        let parts = self.body.numbered();
-        let lines = parts.iter().enumerate().filter_map(|(nth, &Numbered { number, depth, part })| {
-            let before = nth.checked_sub(1).map(|before| parts[before].part);
-            let after = parts.get(nth + 1).map(|after| after.part);
-            let (what, text) = match part {
-                Part::Nest(id, _) => {
-                    let nest = &self.body.nests[id.0];
-                    let inputs: Vec<_> = nest.reads().iter().map(|&id| self.shown(id)).collect();
-                    let (kernel, output) = (&nest.kernel, self.shown(nest.writes()));
-                    let called = format!("{output} = {}({})", kernel.name(), inputs.join(", "));
-                    ("run", format!("{called}, {}", kernel.statement()))
-                }
-                Part::Begin(id) => {
-                    let moved = &self.body.moves[id.0];
-                    let [source, target] = [moved.source, moved.target].map(|id| &self.array(id).sharding);
+        let spans = self.body.numbered();
+        let mut lines = Vec::new();
+        for (nth, &Numbered { number, depth, span }) in spans.iter().enumerate() {
+            let neighbour = |nth: Option<usize>| nth.and_then(|nth| spans.get(nth)).map(|found| found.span);
+            let (before, after) = (neighbour(nth.checked_sub(1)), neighbour(Some(nth + 1)));
+            for (nth, kernel) in self.body.kernels_of(span).into_iter().enumerate() {
+                let row = &self.body.kernels[kernel.0];
+                let inputs: Vec<_> = row.reads().iter().map(|&id| self.shown(id)).collect();
+                let called = format!("{} = {}({})", self.shown(row.writes()), row.kernel.name(), inputs.join(", "));
+                let (what, number) = if nth == 0 { ("run", Some(number)) } else { ("together with", None) };
+                let (span, text) =
+                    (Span { kernel: Some(kernel), ..span }, format!("{called}, {}", row.kernel.statement()));
+                lines.push(Line { number, depth, span, what, text });
+            }
+            let (number, what, text) = match (span.kernel, span.statements) {
+                (None, [Statement::Begin(id, _)]) => {
+                    let Some(moved) = self.body.moved(*id) else { continue };
+                    let [source, target] = moved.shardings;
                     let names = (self.shown(moved.target), self.shown(moved.source));
-                    let by = moved.shown_sums();
-                    let what = if after == Some(Part::Await(id)) { "move" } else { "begin move" };
-                    (what, format!("{} = {}: {source} to {target}, {}{by}", names.0, names.1, moved.pattern))
+                    let (by, pattern) = (moved.shown_sums(), moved.pattern());
+                    let what = if span.is_ended_by(after.as_ref()) { "move" } else { "begin move" };
+                    (Some(number), what, format!("{} = {}: {source} to {target}, {pattern}{by}", names.0, names.1))
                 }
-                Part::Await(id) if before == Some(Part::Begin(id)) => return None,
-                Part::Await(id) => ("await", self.shown(self.body.moves[id.0].target)),
-                Part::Repeat(id, _) => ("repeat", self.shown_rounds(&self.body.repeats[id.0])),
-                Part::Free(_) => return None,
+                (None, [Statement::End(..)]) if before.is_some_and(|before| before.is_ended_by(Some(&span))) => {
+                    continue;
+                }
+                (None, [Statement::End(id, _)]) => {
+                    let Some(moved) = self.body.moved(*id) else { continue };
+                    (None, "await", self.shown(moved.target))
+                }
+                (None, [Statement::Rounds(id, _)]) => {
+                    (Some(number), "repeat", self.shown_rounds(&self.body.rounds[id.0]))
+                }
+                _ => continue,
             };
-            Some(Line { number, depth, part, what, text })
-        });
-        lines.collect()
-    }
-
-    /// The legs of a move as text.
-    fn shown_legs(&self, moved: &Move) -> String {
-        let [source, target] = [moved.source, moved.target].map(|id| &self.array(id).sharding);
-        let mesh = common_mesh(moved.kept.as_ref().unwrap_or(source), target);
-        // In moves, these expressions are numbers.
-        let expr = |expr: &Expr| expr.offset().to_string();
-        let shown = |(leg, direction)| LegText { mesh: &mesh, direction, expr: &expr }.of(leg);
-        moved.route.taken(moved.direction).into_iter().map(shown).collect::<Vec<_>>().join("; then ")
+            lines.push(Line { number, depth, span, what, text });
+        }
+        lines
     }
 
     /// Returns how often statements are repeated, as printed: `at most 100 rounds, until rr < 1e-9`.
     #[must_use]
-    pub fn shown_rounds(&self, Repeat { times, until, .. }: &Repeat) -> String {
+    pub fn shown_rounds(&self, Rounds { times, until, .. }: &Rounds) -> String {
         let rounds = counted(times, "round");
         match until {
             None => rounds,
@@ -184,11 +193,11 @@ impl Program {
     }
 
     /// The arrays that rounds carry, a line each.
-    fn carried(&self, repeat: &Repeat) -> Vec<String> {
+    fn carried(&self, rounds: &Rounds) -> Vec<String> {
         let line = |carried: &super::Carried| {
             let [first, value, next] = [carried.first, carried.value, carried.next].map(|id| self.shown(id));
             let written = format!("{value} is first {first}, then {next} of the round before");
-            let of_nests = self.nests().filter(|nest| self.body.version_before(nest) == Some(carried.value));
+            let of_nests = self.nests().filter(|nest| self.body.version_before(nest.row) == Some(carried.value));
             let kept = of_nests.map(|nest| {
                 let (output, kernel) = (self.shown(nest.writes()), nest.kernel.name());
                 format!("elements of {output} that `{kernel}` does not write are copied from {value}")
@@ -196,14 +205,14 @@ impl Program {
             let kept: Vec<_> = kept.collect();
             std::iter::once(written).chain(kept)
         };
-        repeat.carried.iter().flat_map(line).collect()
+        rounds.carried.iter().flat_map(line).collect()
     }
 
     /// Returns the name of an array, with a prime for each array before it that has the same name.
     #[must_use]
     pub fn shown(&self, id: ArrayId) -> String {
         let name = self.array(id).name;
-        let primes = self.arrays[..id.0].iter().filter(|other| other.name == name).count();
+        let primes = self.arrays()[..id.0].iter().filter(|other| other.name == name).count();
         format!("{name}{}", "'".repeat(primes))
     }
 
@@ -221,27 +230,35 @@ fn list(text: &mut String, heading: &str, lines: &[String]) -> fmt::Result {
     lines.iter().try_for_each(|line| writeln!(text, "    - {line}"))
 }
 
-/// A line of a printed program, for one part.
+/// A line of a printed program.
 struct Line<'a> {
-    number: StatementId,
-    /// How many repetitions are around it.
+    /// Its number on the page, if it has one of its own.
+    number: Option<StatementId>,
+    /// How many rounds are around it.
     depth: usize,
-    part: Part<'a>,
+    /// Its span; of several kernels, with the one of this line.
+    span: Span<'a>,
     what: &'static str,
     text: String,
 }
 
+/// The legs of a move as text.
+fn shown_legs(moved: &MoveView<'_>) -> String {
+    let [from, target] = moved.ends();
+    let mesh = common_mesh(from, target);
+    // In moves, these expressions are numbers.
+    let expr = |expr: &Expr| expr.offset().to_string();
+    let shown = |(leg, direction)| LegText { mesh: &mesh, direction, expr: &expr }.of(leg);
+    moved.route.taken(moved.direction).into_iter().map(shown).collect::<Vec<_>>().join("; then ")
+}
+
 /// How elements are sent: a line for each decision that the legs do not show.
-fn decided(moved: &Move) -> Vec<&'static str> {
+fn decided(moved: &MoveView<'_>) -> Vec<&'static str> {
     let rows = |packing: &Packing| match packing {
         Packing::LaidOut => "rows are long: they are sent without packing, where the library can",
         Packing::Packed => "rows are short: they are packed into messages",
     };
-    match (&moved.route.legs[..], moved.closes_sums()) {
-        ([Leg::Exchange { packing, .. }], true) => {
-            vec!["the terms of each coordinate in turn are sent, and added on arrival", rows(packing)]
-        }
-        ([Leg::Exchange { packing, .. }, ..], _) => vec![rows(packing)],
-        _ => Vec::new(),
-    }
+    let added = "the terms of each coordinate in turn are sent, and added on arrival";
+    let is_added = moved.closes_sums() && moved.route.exchange().is_some();
+    is_added.then_some(added).into_iter().chain(moved.route.packing().map(rows)).collect()
 }

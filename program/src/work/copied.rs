@@ -4,7 +4,7 @@
 
 use super::{LeafProduct, ProductLoop, ProductLoops};
 use crate::ids::LeafLoopId;
-use crate::nest::{Direction, Factor, LeafAccess, LeafOp, Nest, Role};
+use crate::nest::{Direction, Factor, LeafAccess, LeafOp, NestView, Role};
 
 /// Minimum number of elements that a row counts as: the length of rows in the products by which devices are measured.
 const SHORT_ROW: u64 = 256;
@@ -35,7 +35,7 @@ pub(super) struct Apart {
     in_sums: bool,
 }
 
-impl Nest {
+impl NestView<'_> {
     /// Returns the elements that products copy in one run of the leaf, of operands that these transfers, by number, leave in shards of
     /// other ranks: if a sum has several loops that are merged over a tile, but not over the shard. A sum takes its terms in the order of
     /// the tile, so that no bit depends on where an operand is read.

@@ -6,9 +6,10 @@ use polyshard_layout::{Axis, Mesh, Name, Placement, Reach, Sharding};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::reduction::{MoveReduction, Procedure};
 use polyshard_program::{
-    Access, Affine, Algorithm, Array, ArrayId, ArrayKind, Assign, AxisId, Body, DType, Depth, Expr, LeafOp, Leg, LegId,
-    LoopId, Move, MoveId, Nest, NestId, Number, OperandId, Owners, Program, ProgramError, Proof, Property, Role, Route,
-    Shift, Statement, StatementId, StepId, Symbol, TensorId, TileOperand, TileStatement, TransferId, Value, example,
+    Access, Affine, Algorithm, Array, ArrayId, ArrayKind, Assign, At, AxisId, Body, CounterId, DType, Depth, End, Expr,
+    KernelId, LeafOp, LeafPart, Leg, LegId, Number, OperandId, Owners, Program, ProgramError, Proof, Property, Role,
+    Route, Shift, Statement, StatementId, StepId, Symbol, TensorId, TileOperand, TileStatement, Transfer, TransferId,
+    Value, example,
 };
 
 mod ahead;
@@ -46,30 +47,40 @@ fn arrays() -> Vec<Array> {
     vec![array("A", by_rows(), ArrayKind::Input), array("B", by_columns(), ArrayKind::Output)]
 }
 
+/// A move by rows to columns, from one array to another.
+fn moved(source: usize, target: usize) -> Transfer {
+    Transfer::between([source, target].map(ArrayId), [&by_rows(), &by_columns()], DType::F64, Vec::new())
+}
+
 /// Moves from one array to another, in this order.
 fn moves<const COUNT: usize>(moves: [(usize, usize); COUNT]) -> Body {
-    let mut body = Body::default();
+    let mut body = Body::new(&mesh().0, DType::F64);
     for (source, target) in moves {
-        body.transfer(Move::direct([source, target].map(ArrayId), [&by_rows(), &by_columns()], DType::F64, Vec::new()));
+        body.transfer(moved(source, target));
     }
     body
 }
 
 /// A product of 4 by 4 matrices, `f32` and by rows.
-fn product() -> Nest {
+fn product() -> Body {
     let (mesh, x) = mesh();
     let rows = Schedule::from_spec(example::matmul(4, 4, 4))
         .distribute(["m"], ["mo"], ["mi"], &mesh)
         .shard("A", [Var::new("m").at(x)])
         .shard("C", [Var::new("m").at(x)]);
-    rows.lower().expect("a program").nest().clone()
+    rows.lower().expect("a program").body().clone()
 }
 
-/// Runs a nest on these arrays.
-fn run(nest: Nest, arrays: &[usize]) -> Body {
-    let mut body = Body::default();
-    body.run(Nest { arrays: arrays.iter().copied().map(ArrayId).collect(), ..nest });
+/// The tables of a program of one kernel after a change, with what follows from its transfers as before it.
+fn completed(mut body: Body) -> Body {
+    let proofs = body.kernels[0].report.proofs.clone();
+    body.complete(KernelId(0), proofs);
     body
+}
+
+/// The program of these tables, with these arrays.
+fn program(dtype: DType, arrays: Vec<Array>, body: Body) -> Result<Program, ProgramError> {
+    Program::new(Body { dtype, arrays, ..body })
 }
 
 /// `A`, `B` and `C` as the product needs them.
@@ -84,7 +95,7 @@ fn operands() -> Vec<Array> {
 
 #[track_caller]
 fn check(dtype: DType, arrays: Vec<Array>, body: Body, expect: Expect) -> ProgramError {
-    let error = Program::new(&mesh().0, dtype, arrays, body).expect_err("it is no program");
+    let error = program(dtype, arrays, body).expect_err("it is no program");
     expect.assert_eq(&error.to_string());
     error
 }
@@ -95,9 +106,9 @@ fn an_array_that_there_is_not() {
         DType::F32,
         arrays(),
         moves([(0, 2)]),
-        expect!["statement 1 names array 2, but the program has 2 arrays, numbered from 0"],
+        expect!["transfer 0 names array 2, but the program has 2 arrays, numbered from 0"],
     );
-    assert_eq!(error, ProgramError::NoArray { statement: StatementId(1), array: ArrayId(2), arrays: 2 });
+    assert_eq!(error, ProgramError::NoRow { by: "transfer 0".into(), kind: "array", number: 2, rows: 2 });
 }
 
 #[test]
@@ -132,7 +143,8 @@ fn an_array_that_is_written_again() {
 
 #[test]
 fn an_output_that_nothing_writes() {
-    let error = check(DType::F32, arrays(), Body::default(), expect!["no statement writes the output `B`"]);
+    let error =
+        check(DType::F32, arrays(), Body::new(&mesh().0, DType::F64), expect!["no statement writes the output `B`"]);
     assert_eq!(error, ProgramError::NoOutput { array: Name::new("B") });
 }
 
@@ -140,33 +152,33 @@ fn an_output_that_nothing_writes() {
 /// it.
 #[test]
 fn nests_whose_parts_do_not_fit() {
-    let refused = |change: fn(&mut Nest), expect: Expect| {
-        let mut nest = product();
-        change(&mut nest);
-        check(DType::F32, operands(), run(nest, &[0, 1, 2]), expect);
+    let refused = |change: fn(&mut Body), expect: Expect| {
+        let mut body = product();
+        change(&mut body);
+        check(DType::F32, operands(), body, expect);
     };
     refused(
-        |nest| nest.transfers.truncate(2),
+        |body| body.kernels[0].uses.truncate(2),
         expect!["statement 1: `matmul` has transfers in another order than its inputs and then its output"],
     );
     refused(
-        |nest| nest.transfers[0].operands.clear(),
+        |body| body.kernels[0].uses[0].operands.clear(),
         expect!["statement 1: `matmul` has transfers that do not fetch each operand exactly once"],
     );
     refused(
-        |nest| nest.transfers[0].level = Depth(1),
+        |body| body.transfers[0].level = Depth(1),
         expect!["statement 1: `matmul` has a transfer, number 0, inside 1 loops, but there are 0"],
     );
     refused(
-        |nest| nest.transfers[0].region.ranges[0].1 = Expr::symbol(Symbol::Coordinate(AxisId(1))),
+        |body| body.transfers[0].region.ranges[0].1 = Expr::symbol(Symbol::Coordinate(AxisId(1))),
         expect!["statement 1: `matmul` has a transfer, number 0, of an invalid region of its tensor"],
     );
     refused(
-        |nest| nest.transfers[0].region.periods.clear(),
+        |body| body.transfers[0].region.periods.clear(),
         expect!["statement 1: `matmul` has a transfer, number 0, of an invalid region of its tensor"],
     );
     refused(
-        |nest| nest.transfers[1].route = Leg::collective(vec![1], Owners::Parts).into(),
+        |body| body.transfers[1].route = Leg::collective(vec![1], Owners::Parts).into(),
         expect!["statement 1: `matmul` has a transfer, number 1, along axes [1] of a mesh of 1"],
     );
     let digits = |text: &str| serde_json::from_str(text).expect("digits of axes");
@@ -180,21 +192,20 @@ fn nests_whose_parts_do_not_fit() {
         (r#"[[{"axis":9,"stride":2,"extent":2}],[{"axis":0,"stride":1,"extent":2}]]"#, "a digit of axis 9"),
     ];
     for (stages, why) in staged {
-        let mut nest = product();
-        nest.transfers[1].route = in_stages(digits(stages)).into();
-        let error =
-            Program::new(&mesh().0, DType::F32, operands(), run(nest, &[0, 1, 2])).expect_err("it is no program");
+        let mut body = product();
+        body.transfers[1].route = in_stages(digits(stages)).into();
+        let error = program(DType::F32, operands(), body).expect_err("it is no program");
         let said = error.to_string();
         assert!(said.contains("number 1, by a collective with invalid stages: ") && said.contains(why), "{said}");
     }
     refused(
-        |nest| nest.transfers[1].route = Leg::Permute { owner: Vec::new(), served: Vec::new() }.into(),
+        |body| body.transfers[1].route = Leg::Permute { owner: Vec::new(), served: Vec::new() }.into(),
         expect!["statement 1: `matmul` has a transfer, number 1, with invalid coordinates of a rank"],
     );
     refused(
-        |nest| {
-            nest.transfers[1].route =
-                Route::from(Leg::Copy).then_shift(Shift { axis: AxisId(0), by: 1, counter: LoopId(0) })
+        |body| {
+            body.transfers[1].route =
+                Route::from(Leg::Copy).then_shift(Shift { axis: AxisId(0), by: 1, counter: CounterId(0) })
         },
         expect![
             "statement 1: `matmul` has a transfer, number 1, that shifts along an unknown axis or in an unknown loop"
@@ -202,64 +213,66 @@ fn nests_whose_parts_do_not_fit() {
     );
     // Its number plus 1 does not fit.
     refused(
-        |nest| {
-            nest.transfers[1].route =
-                Route::from(Leg::Copy).then_shift(Shift { axis: AxisId(0), by: 1, counter: LoopId(usize::MAX) })
+        |body| {
+            body.transfers[1].route =
+                Route::from(Leg::Copy).then_shift(Shift { axis: AxisId(0), by: 1, counter: CounterId(usize::MAX) })
         },
         expect![
             "statement 1: `matmul` has a transfer, number 1, that shifts along an unknown axis or in an unknown loop"
         ],
     );
     refused(
-        |nest| nest.transfers[1].route.legs.clear(),
+        |body| body.transfers[1].route.legs.clear(),
         expect!["statement 1: `matmul` has a transfer, number 1, with legs that cannot follow each other"],
     );
     refused(
-        |nest| nest.transfers[1].route = Leg::Copy.into(),
+        |body| body.transfers[1].route = Leg::Copy.into(),
         expect!["statement 1: `matmul` has a transfer, number 1, of 16 elements into a tile of 0"],
     );
     refused(
-        |nest| nest.transfers[0].step = Some(StepId(9)),
+        |body| body.transfers[0].step = Some(StepId(9)),
         expect!["statement 1: `matmul` has a transfer, number 0, made by step 9 of 3"],
     );
     refused(
-        |nest| nest.leaf.operands[0].strides.clear(),
+        |body| body.kernels[0].leaf.operands[0].strides.clear(),
         expect!["statement 1: `matmul` has a leaf whose accesses differ from its kernel's"],
     );
     refused(
-        |nest| nest.leaf.operands[0].strides[0][0] = 1 << 62,
+        |body| body.kernels[0].leaf.operands[0].strides[0][0] = 1 << 62,
         expect!["statement 1: `matmul` has a leaf whose accesses differ from its kernel's"],
     );
     refused(
-        |nest| nest.leaf.op = LeafOp::Contraction { roles: Vec::new(), alpha: Value::Literal(Number::Int(1)) },
+        |body| {
+            body.kernels[0].leaf.op = LeafOp::Contraction { roles: Vec::new(), alpha: Value::Literal(Number::Int(1)) }
+        },
         expect!["statement 1: `matmul` has a leaf whose operation does not fit its loops and operands"],
     );
     refused(
-        |nest| {
+        |body| {
             let alpha = Value::Scalar(Name::new("alpha"));
-            nest.leaf.op = LeafOp::Contraction { roles: vec![Role::M, Role::N, Role::K], alpha };
+            body.kernels[0].leaf.op = LeafOp::Contraction { roles: vec![Role::M, Role::N, Role::K], alpha };
         },
         expect!["statement 1: `matmul` has a leaf whose operation does not fit its loops and operands"],
     );
     // It is an infinity in the element type.
     refused(
-        |nest| {
+        |body| {
             let alpha = Value::Literal(Number::Float(1e308));
-            nest.leaf.op = LeafOp::Contraction { roles: vec![Role::M, Role::N, Role::K], alpha };
+            body.kernels[0].leaf.op = LeafOp::Contraction { roles: vec![Role::M, Role::N, Role::K], alpha };
         },
         expect!["statement 1: `matmul` has a leaf whose operation does not fit its loops and operands"],
     );
     refused(
-        |nest| {
+        |body| {
             let alpha = Value::Literal(Number::Int(1));
-            nest.leaf.op = LeafOp::Contraction { roles: vec![Role::N, Role::M, Role::K], alpha };
+            body.kernels[0].leaf.op = LeafOp::Contraction { roles: vec![Role::N, Role::M, Role::K], alpha };
         },
         expect!["statement 1: `matmul` has a leaf whose operation does not fit its loops and operands"],
     );
     // A tile along an index that no loop of the leaf has.
     refused(
-        |nest| {
-            let loops: Vec<Name> = nest.leaf.loops.iter().map(|inner| inner.var).collect();
+        |body| {
+            let loops: Vec<Name> = body.kernels[0].leaf.loops.iter().map(|inner| inner.var).collect();
             let tile = |name: &str, index: [Name; 2]| {
                 Access::new(Name::new(name), index.map(|var| Affine::new([(var, 1)], 0)).into())
             };
@@ -267,12 +280,12 @@ fn nests_whose_parts_do_not_fit() {
             let value = Value::Mul(Box::new(Value::Access(a)), Box::new(Value::Access(b)));
             let statement = TileStatement { target: tile("C", [loops[0], loops[1]]), assign: Assign::Add, value };
             let operands = [0, 1].map(|operand| TileOperand::Access(OperandId(operand)));
-            nest.leaf.op = LeafOp::Named { name: Name::new("other"), operands: operands.into(), statement };
+            body.kernels[0].leaf.op = LeafOp::Named { name: Name::new("other"), operands: operands.into(), statement };
         },
         expect!["statement 1: `matmul` has a leaf whose operation does not fit its loops and operands"],
     );
     refused(
-        |nest| nest.report.shard_bytes += 1,
+        |body| body.kernels[0].report.shard_bytes += 1,
         expect!["statement 1: `matmul` has tiles or bounds that do not follow from its transfers"],
     );
 }
@@ -280,35 +293,29 @@ fn nests_whose_parts_do_not_fit() {
 /// A transfer may be awaited later than it begins, as long as that is before anything reads its tile.
 #[test]
 fn transfers_are_awaited_where_that_is_legal() {
-    let program = |order: &[usize]| {
-        let mut body = run(product(), &[0, 1, 2]);
+    let in_order = |order: &[usize]| {
+        let mut body = product();
         assert_eq!(body.statements.len(), 5, "two inputs, the leaf: {:?}", body.statements);
         body.statements = order.iter().map(|&number| body.statements[number].clone()).collect();
-        Program::new(&mesh().0, DType::F32, operands(), body)
+        program(DType::F32, operands(), body)
     };
-    program(&[0, 1, 2, 3, 4]).expect("it is the derived one");
-    let apart = program(&[0, 2, 1, 3, 4]).expect("both are begun, then awaited");
+    in_order(&[0, 1, 2, 3, 4]).expect("it is the derived one");
+    let apart = in_order(&[0, 2, 1, 3, 4]).expect("both are begun, then awaited");
     assert_eq!(apart.to_string().matches("await").count(), 2, "{apart}");
     let refused = |order: &[usize], expect: Expect| {
-        expect.assert_eq(&program(order).expect_err("it is no program").to_string());
+        expect.assert_eq(&in_order(order).expect_err("it is no program").to_string());
     };
-    refused(
-        &[0, 2, 3, 4, 1],
-        expect!["statement 1: `matmul` does not await its transfer, number 0, once between its begin and its use"],
-    );
+    refused(&[0, 2, 3, 4, 1], expect!["statement 1: `matmul` runs its leaf before its transfer, number 0, has ended"]);
     refused(
         &[1, 0, 2, 3, 4],
-        expect!["statement 1: `matmul` does not await its transfer, number 0, once between its begin and its use"],
+        expect!["statement 1: `matmul` ends its transfer, number 0, which is not the first in flight there"],
     );
-    refused(
-        &[0, 2, 3, 4],
-        expect!["statement 1: `matmul` does not await its transfer, number 0, once between its begin and its use"],
-    );
+    refused(&[0, 2, 3, 4], expect!["statement 1: `matmul` runs its leaf before its transfer, number 0, has ended"]);
     refused(
         &[0, 1, 1, 2, 3, 4],
-        expect!["statement 1: `matmul` does not await its transfer, number 0, once between its begin and its use"],
+        expect!["statement 1: `matmul` ends its transfer, number 0, which is not the first in flight there"],
     );
-    refused(&[2, 3, 0, 1, 4], expect!["statement 1: `matmul` has statements that do not follow from its transfers"]);
+    in_order(&[2, 3, 0, 1, 4]).expect("neither depends on the other");
 }
 
 /// Each nest, move and repetition runs once, in order, a nest's statements together; a move is awaited before anything reads
@@ -316,14 +323,14 @@ fn transfers_are_awaited_where_that_is_legal() {
 #[test]
 fn statements_that_are_not_those_of_the_nests_and_moves() {
     let with = |change: &dyn Fn(&mut Body)| {
-        let mut body = run(product(), &[0, 1, 2]);
-        body.transfer(Move::direct([ArrayId(2), ArrayId(3)], [&by_rows(), &by_columns()], DType::F64, Vec::new()));
-        body.transfer(Move::direct([ArrayId(0), ArrayId(4)], [&by_rows(), &by_columns()], DType::F64, Vec::new()));
+        let mut body = product();
+        body.transfer(moved(2, 3));
+        body.transfer(moved(0, 4));
         change(&mut body);
         let mut arrays = operands();
         arrays[2].kind = ArrayKind::Temporary;
         arrays.extend(["D", "E"].map(|name| array(name, by_columns(), ArrayKind::Output)));
-        Program::new(&mesh().0, DType::F32, arrays, body)
+        program(DType::F32, arrays, body)
     };
     let program = with(&|_| ()).expect("it is as it was put together");
     let numbers = program.body().statements.len();
@@ -345,50 +352,50 @@ fn statements_that_are_not_those_of_the_nests_and_moves() {
     let refused = |change: &dyn Fn(&mut Body), expect: Expect| {
         expect.assert_eq(&with(change).expect_err("it is no program").to_string());
     };
-    let [first, second] = [0, 1].map(|number| TransferId::Array(MoveId(number)));
-    refused(&|body| body.statements.clear(), expect!["no statement runs nest 0 of 1, numbered from 0"]);
+    let [first, second] = [3, 4].map(TransferId);
+    refused(&|body| body.statements.clear(), expect!["no statement runs kernel 0 of 1, numbered from 0"]);
     refused(
         &|body| body.statements.rotate_left(1),
-        expect!["statement 1: `matmul` has statements that do not follow from its transfers"],
+        expect!["statement 1: `matmul` ends its transfer, number 0, which is not the first in flight there"],
     );
     refused(
-        &|body| body.statements.push(Statement::Compute(NestId(0))),
-        expect!["statement 4: nest 0, numbered from 0, runs twice, or its statements are not adjacent"],
+        &|body| body.statements.push(Statement::Compute(KernelId(0), LeafPart::Whole)),
+        expect!["statement 4: kernel 0, numbered from 0, runs twice, or its statements are not adjacent"],
     );
     refused(
-        &|body| body.statements.push(Statement::Compute(NestId(7))),
-        expect!["statement 4: there is no nest 7; the program has 1, numbered from 0"],
+        &|body| body.statements.push(Statement::Compute(KernelId(7), LeafPart::Whole)),
+        expect!["a statement names kernel 7, but the program has 1 kernel, numbered from 0"],
     );
     refused(
-        &|body| body.statements.push(Statement::Begin(second)),
-        expect!["statement 4: move 1, numbered from 0, runs twice, or its statements are not adjacent"],
+        &|body| body.statements.push(Statement::Begin(second, At::NOW)),
+        expect!["statement 4: transfer 4, numbered from 0, moves an array, so it begins once"],
     );
     refused(
         &|body| body.statements.swap(5, 6),
-        expect!["statement 1: move 0, numbered from 0, is awaited, but not in flight there"],
+        expect!["statement 1: transfer 3, numbered from 0, ends, but is not in flight there"],
     );
     refused(
-        &|body| body.statements.retain(|statement| *statement != Statement::Await(first)),
-        expect!["no statement awaits the move to `D`"],
+        &|body| body.statements.retain(|statement| *statement != Statement::End(first, At::NOW)),
+        expect!["no statement ends the move to `D`"],
     );
     refused(
-        &|body| body.statements.push(Statement::Await(first)),
-        expect!["statement 3: move 0, numbered from 0, is awaited, but not in flight there"],
+        &|body| body.statements.push(Statement::End(first, At::NOW)),
+        expect!["statement 3: transfer 3, numbered from 0, ends, but is not in flight there"],
     );
     refused(
-        &|body| body.statements.insert(0, Statement::Await(first)),
-        expect!["statement 1: move 0, numbered from 0, is awaited, but not in flight there"],
+        &|body| body.statements.insert(0, Statement::End(first, At::NOW)),
+        expect!["statement 1: transfer 3, numbered from 0, ends, but is not in flight there"],
     );
-    refused(&|body| body.statements.truncate(7), expect!["no statement begins move 1 of 2, numbered from 0"]);
+    refused(&|body| body.statements.truncate(7), expect!["no statement begins transfer 4, numbered from 0, a move"]);
     refused(
         &|body| {
-            body.moves[1].source = ArrayId(3);
+            body.transfers[4].from = End::Array(ArrayId(3));
             body.statements.swap(6, 7);
         },
         expect!["statement 3 reads `D`, which no statement before it writes"],
     );
     refused(
-        &|body| body.moves[1].target = ArrayId(3),
+        &|body| body.transfers[4].to = End::Array(ArrayId(3)),
         expect!["statement 3 writes `D`, which is an input or was written before"],
     );
 }
@@ -396,12 +403,10 @@ fn statements_that_are_not_those_of_the_nests_and_moves() {
 /// Owners, and the elements that a leaf touches, are checked on each rank in each step.
 #[test]
 fn programs_from_files_whose_steps_lack_something() {
-    let read = |change: fn(&mut Nest)| {
-        let mut nest = product();
-        change(&mut nest);
-        let proofs = nest.report.proofs.clone();
-        let body = run(nest.completed(proofs), &[0, 1, 2]);
-        let program = Program::new(&mesh().0, DType::F32, operands(), body).expect("its parts fit");
+    let read = |change: fn(&mut Body)| {
+        let mut body = product();
+        change(&mut body);
+        let program = program(DType::F32, operands(), completed(body)).expect("its parts fit");
         serde_json::from_str::<Program>(&serde_json::to_string(&program).expect("it is written"))
     };
     let refused = |change, expect: Expect| {
@@ -413,90 +418,110 @@ fn programs_from_files_whose_steps_lack_something() {
     assert!(explained.contains("checked when it was read\n    - in every step, each rank receives"), "{explained}");
     assert!(explained.contains("not proved here, but stated by the file\n    - every instance once"), "{explained}");
     // Whether calls match is decided when the file is read; its other claims are only stated.
-    let boasting = read(|nest| {
-        nest.report.proofs.retain(|proof| proof.property != Property::Matching);
+    let boasting = read(|body| {
+        body.kernels[0].report.proofs.retain(|proof| proof.property != Property::Matching);
         let (property, tensor, claim) = (Property::Matching, Some("A".into()), "all is well".into());
-        nest.report.proofs.push(Proof { property, tensor, claim, of_route: true });
+        body.kernels[0].report.proofs.push(Proof { property, tensor, claim, of_route: true });
     });
     let boasting = boasting.expect("its steps are as before").explain();
     let (checked, stated) = boasting.split_once("not proved here").expect("a file's proofs");
     assert!(stated.contains("    - matching of A: all is well") && !checked.contains("all is well"), "{boasting}");
     refused(
-        |nest| nest.transfers[0].region.ranges[0] = (Expr::constant(0), Expr::constant(4)),
+        |body| body.transfers[0].region.ranges[0] = (Expr::constant(0), Expr::constant(4)),
         expect!["statement 1: `matmul` has a transfer, number 0, whose legs do not lead to all of its part of `A`"],
     );
     refused(
-        |nest| {
-            nest.transfers[1].route =
+        |body| {
+            body.transfers[1].route =
                 Leg::Permute { owner: vec![Expr::constant(2)], served: vec![Expr::constant(0)] }.into();
-            nest.transfers[1].tile.capacity = 16;
+            body.transfers[1].tile.capacity = 16;
         },
         expect!["statement 1: `matmul` has a transfer, number 1, whose legs do not lead to all of its part of `B`"],
     );
     refused(
-        |nest| nest.leaf.target.base[0] = nest.leaf.target.base[0].offset_by(1),
+        |body| body.kernels[0].leaf.target.base[0] = body.kernels[0].leaf.target.base[0].offset_by(1),
         expect!["statement 1: `matmul` has a leaf that reaches outside its part of `C`"],
     );
     refused(
-        |nest| nest.leaf.operands[1].strides[0][0] = 1,
+        |body| body.kernels[0].leaf.operands[1].strides[0][0] = 1,
         expect!["statement 1: `matmul` has a leaf that reaches outside its part of `B`"],
     );
     refused(
-        |nest| nest.leaf.loops[0].count = Expr::constant(3),
+        |body| body.kernels[0].leaf.loops[0].count = Expr::constant(3),
         expect!["statement 1: `matmul` has a leaf that reaches outside its part of `A`"],
     );
 }
 
 #[test]
 fn kernels_whose_arrays_do_not_fit() {
-    let fitting = || run(product(), &[0, 1, 2]);
-    Program::new(&mesh().0, DType::F32, operands(), fitting()).expect("a program");
+    program(DType::F32, operands(), product()).expect("a program");
     check(
         DType::F64,
         operands(),
-        fitting(),
+        product(),
         expect!["statement 1: `matmul` computes f32, but the program's arrays are f64"],
     );
-    check(
-        DType::F32,
-        operands(),
-        run(product(), &[0, 2]),
-        expect!["statement 1: `matmul` reads and writes 3 arrays, but the statement names 2"],
-    );
     let mut short = product();
-    short.shardings.pop();
+    short.kernels[0].arrays.remove(1);
     check(
         DType::F32,
         operands(),
-        run(short.clone(), &[0, 2]),
+        short,
         expect!["statement 1: `matmul` reads and writes 3 arrays, but the statement names 2"],
-    );
-    check(
-        DType::F32,
-        operands(),
-        run(short, &[0, 1, 2]),
-        expect!["statement 1: `matmul` has 3 tensors, but its nest has 2 shardings"],
     );
     let mut lost = product();
-    lost.transfers[0].tensor = TensorId(7);
+    lost.kernels[0].uses[0].tensor = TensorId(7);
     check(
         DType::F32,
         operands(),
-        run(lost, &[0, 1, 2]),
+        lost,
         expect!["statement 1: `matmul` has transfers in another order than its inputs and then its output"],
     );
+    let mut other = product();
+    other.transfers[0].from = End::Array(ArrayId(1));
+    check(
+        DType::F32,
+        operands(),
+        other,
+        expect!["statement 1: `matmul` has transfers between other arrays and tiles than its own"],
+    );
+    let mut product_of = product();
+    product_of.transfers[2].op = Assign::Max;
+    check(
+        DType::F32,
+        operands(),
+        product_of,
+        expect!["statement 1: `matmul` combines terms by another operation than its own"],
+    );
+    let mut named = product();
+    named.transfers[0].called = Some(polyshard_program::Pattern::Exchange);
+    check(
+        DType::F32,
+        operands(),
+        named,
+        expect![
+            "statement 1: `matmul` has a transfer, number 0, with a name or a sharding to keep, as only moves have"
+        ],
+    );
     let mut by_column = operands();
-    by_column[0].sharding = by_columns();
+    by_column[0].sharding = sharding(&[4, 5], &[]);
     check(
         DType::F32,
         by_column,
-        fitting(),
-        expect!["statement 1: `A` is sharded [1 @ x], but the kernel takes it as `A` [0 @ x]"],
+        product(),
+        expect![
+            "statement 1: `matmul` takes `A` with shape [4, 4] on the mesh (x: 2), but its array has shape [4, 5] on (x: 2)"
+        ],
     );
-    let wider = Mesh::new([("x", 4)]);
-    let error = Program::new(&wider, DType::F32, operands(), fitting()).expect_err("the kernel is for 2 ranks");
-    expect!["statement 1: `matmul` runs on the mesh (x: 2), but the program runs on (x: 4)"]
-        .assert_eq(&error.to_string());
+    let wider = Body { mesh: Mesh::new([("x", 4)]), ..product() };
+    check(
+        DType::F32,
+        operands(),
+        wider,
+        expect![
+            "statement 1: `matmul` takes `A` with shape [4, 4] on the mesh (x: 4), but its array has shape [4, 4] on (x: 2)"
+        ],
+    );
 }
 
 #[test]

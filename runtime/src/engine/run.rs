@@ -21,14 +21,22 @@ use std::cell::Cell;
 /// All ranks call the same operations in the same order. Counters are those of the serial loops around a statement, the outermost first.
 /// If a run is dropped before it is [finished](Self::finish), the memory of its inputs stays valid for ranks that may still read it.
 pub struct Run<'r, 'w, T: Element> {
-    pub(super) number: usize,
-    pub(super) kernel: &'r Kernel<'w>,
-    pub(super) grid: &'r Grid<'w>,
-    pub(super) groups: &'r Groups,
+    /// The kernels that are running; more than one only where statements of several stand in one loop.
+    pub(super) open: SmallVec<[Open<'r, 'w, T>; 1]>,
+    /// The kernel of which the next operation is, by its position.
+    pub(super) selected: usize,
     /// By kernel and transfer of an input.
     pub(super) links: &'r mut [Vec<Option<Link<T>>>],
     /// The transfers between arrays, some of which may be in flight.
     pub(super) moves: &'r [Move],
+}
+
+/// A kernel that is running.
+pub(super) struct Open<'r, 'w, T: Element> {
+    pub(super) number: usize,
+    pub(super) kernel: &'r Kernel<'w>,
+    pub(super) grid: &'r Grid<'w>,
+    pub(super) groups: &'r Groups,
     pub(super) out: &'r mut Option<Link<T>>,
     pub(super) steps: &'r mut Option<[Tile<T>; 2]>,
     pub(super) inputs: SharedInputs<'r, T>,
@@ -37,6 +45,11 @@ pub struct Run<'r, 'w, T: Element> {
 }
 
 impl<'r, T: Element> Run<'r, '_, T> {
+    /// Makes the following operations those of the kernel at this position.
+    pub(crate) fn select(&mut self, position: usize) {
+        self.selected = position;
+    }
+
     /// Returns this rank's coordinates, one per axis of the mesh.
     ///
     /// # Panics
@@ -44,7 +57,7 @@ impl<'r, T: Element> Run<'r, '_, T> {
     #[track_caller]
     #[must_use]
     pub fn coordinates<const N: usize>(&self) -> [i64; N] {
-        self.grid.coordinates()
+        self.open[self.selected].grid.coordinates()
     }
 
     /// Fills the output's tile with the value that does not change others, or takes over the sums of a neighbour by its shift.
@@ -59,15 +72,16 @@ impl<'r, T: Element> Run<'r, '_, T> {
     }
 
     pub(crate) fn filled(&mut self, tile: TileId, counters: &[i64]) -> Result<()> {
-        let transfer = &self.kernel.transfers[tile.0];
-        let region = (transfer.region)(self.grid.coords(), counters);
-        let op = ReduceOp::of(self.kernel.assign);
+        let open = &mut self.open[self.selected];
+        let transfer = &open.kernel.transfers[tile.0];
+        let region = (transfer.region)(open.grid.coords(), counters);
+        let op = ReduceOp::of(open.kernel.assign);
         match transfer.route.shift().filter(|shift| counters[shift.counter.0] != 0) {
-            None => self.out.iter_mut().for_each(|out| out.reset(&region, op)),
+            None => open.out.iter_mut().for_each(|out| out.reset(&region, op)),
             Some(shift) => {
-                self.note(tile);
-                let Some(out) = self.out else { return Ok(()) };
-                out.take_over(self.groups.along(&[shift.axis.0], None), shift.by, &region)?;
+                open.note(tile);
+                let Some(out) = open.out else { return Ok(()) };
+                out.take_over(open.groups.along(&[shift.axis.0], None), shift.by, &region)?;
             }
         }
         Ok(())
@@ -85,7 +99,8 @@ impl<'r, T: Element> Run<'r, '_, T> {
     }
 
     pub(crate) fn begun(&mut self, tile: TileId, counters: &[i64]) -> Result<()> {
-        let transfer = &self.kernel.transfers[tile.0];
+        let kernel = self.open[self.selected].kernel;
+        let transfer = &kernel.transfers[tile.0];
         let (route, is_input) = (&transfer.route, transfer.is_input());
         let iteration = |shift: polyshard_program::Shift| counters[shift.counter.0];
         let (owners, shift) = (route.at_owners(), route.shift());
@@ -96,7 +111,7 @@ impl<'r, T: Element> Run<'r, '_, T> {
         }
         // A tile that is shifted is fetched from its owners in the first iteration, and sent to them in the last one.
         let is_at_owners = shift.is_none_or(|shift| {
-            let last = self.kernel.loops[shift.counter.0] - 1;
+            let last = kernel.loops[shift.counter.0] - 1;
             iteration(shift) == if is_input { 0 } else { last }
         });
         if !is_at_owners {
@@ -126,20 +141,21 @@ impl<'r, T: Element> Run<'r, '_, T> {
     }
 
     pub(crate) fn ended(&mut self, tile: TileId) -> Result<()> {
-        let transfer = &self.kernel.transfers[tile.0];
+        let open = &mut self.open[self.selected];
+        let transfer = &open.kernel.transfers[tile.0];
         if !transfer.is_in_flight() {
             return Ok(());
         }
-        self.note(tile);
-        let world = self.grid.world();
+        open.note(tile);
+        let world = open.grid.world();
         match transfer.input {
             None => {
-                let op = ReduceOp::of(self.kernel.assign);
-                self.out.as_mut().map_or(Ok(()), |out| out.combine_next(world.comm(), self.output, op))
+                let op = ReduceOp::of(open.kernel.assign);
+                open.out.as_mut().map_or(Ok(()), |out| out.combine_next(world.comm(), open.output, op))
             }
             Some(input) => {
-                let source = self.inputs.array(input);
-                self.links[self.number][tile.0].as_mut().map_or(Ok(()), |link| link.arrive(world, source))
+                let source = open.inputs.array(input);
+                self.links[open.number][tile.0].as_mut().map_or(Ok(()), |link| link.arrive(world, source))
             }
         }
     }
@@ -181,7 +197,7 @@ impl<'r, T: Element> Run<'r, '_, T> {
         interior: &[(i64, i64)],
         mut leaf: impl FnMut(&Leaf<'_, 'r, T>),
     ) -> Result<()> {
-        let slices = self.kernel.slices;
+        let slices = self.open[self.selected].kernel.slices;
         let mut boxes = match (part, slices) {
             (LeafPart::Whole, None) => {
                 let _polled = self.poll_meanwhile();
@@ -215,8 +231,10 @@ impl<'r, T: Element> Run<'r, '_, T> {
     }
 
     pub(crate) fn finished(self) -> Result<()> {
-        self.grid.world().comm().note(Some(self.work));
-        self.inputs.release()
+        self.open.into_iter().try_for_each(|open| {
+            open.grid.world().comm().note(Some(open.work));
+            open.inputs.release()
+        })
     }
 
     /// Drives the transfers in flight, without waiting; returns whether some need to be polled again, which is not necessary with a
@@ -229,26 +247,22 @@ impl<'r, T: Element> Run<'r, '_, T> {
     }
 
     pub(crate) fn polled(&mut self) -> Result<bool> {
-        let world = self.grid.world();
-        let links = self.links[self.number].iter_mut().flatten().chain(&mut *self.out);
-        let mut polled =
-            links.map(|link| link.poll(world)).chain(self.moves.iter().map(|one| Ok(one.flights.poll(world)?)));
-        polled.try_fold(false, |is_in_flight, polled| Ok(polled? | is_in_flight))
+        let mut is_in_flight = false;
+        for open in &mut self.open {
+            let world = open.grid.world();
+            for link in self.links[open.number].iter_mut().flatten().chain(&mut *open.out) {
+                is_in_flight |= link.poll(world)?;
+            }
+        }
+        let world = self.open[0].grid.world();
+        self.moves.iter().try_fold(is_in_flight, |is_in_flight, one| Ok(one.flights.poll(world)? | is_in_flight))
     }
 
     /// Makes the progress thread, if any, poll while the leaf computes.
     fn poll_meanwhile(&self) -> Polled {
-        let links = self.links[self.number].iter().flatten().chain(&*self.out);
+        let links = self.open.iter().flat_map(|open| self.links[open.number].iter().flatten().chain(&*open.out));
         let handles = links.map(Link::poll_handle).chain(self.moves.iter().map(|one| one.flights.handle()));
-        self.grid.world().poll_meanwhile(handles)
-    }
-
-    /// Notes which tensor moves between ranks, in case this takes long.
-    fn note(&self, tile: TileId) {
-        let transfer = &self.kernel.transfers[tile.0];
-        if !transfer.route.is_local() {
-            self.grid.world().comm().note(Some(Work { tensor: Some(transfer.name), ..self.work }));
-        }
+        self.open[0].grid.world().poll_meanwhile(handles)
     }
 
     /// Carries out a leg into the tile of an input, or out of the output's tile; of the region that the first of two legs leaves in
@@ -262,23 +276,24 @@ impl<'r, T: Element> Run<'r, '_, T> {
         when: When,
         counters: &[i64],
     ) -> Result<()> {
-        self.note(tile);
-        let transfer = &self.kernel.transfers[tile.0];
+        let open = &mut self.open[self.selected];
+        open.note(tile);
+        let transfer = &open.kernel.transfers[tile.0];
         let region = transfer.route.held.as_ref().filter(|_| is_held).unwrap_or(&transfer.region);
-        let (grid, coordinates) = (self.grid, self.grid.coords());
+        let (grid, coordinates) = (open.grid, open.grid.coords());
         let region_of: &dyn Fn(&[i64]) -> Region = &|at| region(at, counters);
-        let at = At { groups: self.groups, coordinates, counters };
+        let at = At { groups: open.groups, coordinates, counters };
         let ends = match transfer.input {
             Some(input) => {
-                let Some(link) = &mut self.links[self.number][tile.0] else { return Ok(()) };
-                let (source, is_around) = (self.inputs.array(input), transfer.tile.own_in_place);
+                let Some(link) = &mut self.links[open.number][tile.0] else { return Ok(()) };
+                let (source, is_around) = (open.inputs.array(input), transfer.tile.own_in_place);
                 let here = region_of(coordinates);
                 Ends::Input(Input { grid, link, source, from, when, is_around, here, region_of })
             }
             None => {
-                let Some(link) = self.out else { return Ok(()) };
-                let op = ReduceOp::of(self.kernel.assign);
-                Ends::Output(Output { grid, link, target: self.output, op, when, region_of })
+                let Some(link) = open.out else { return Ok(()) };
+                let op = ReduceOp::of(open.kernel.assign);
+                Ends::Output(Output { grid, link, target: open.output, op, when, region_of })
             }
         };
         carry_out(leg, &at, ends)
@@ -286,7 +301,8 @@ impl<'r, T: Element> Run<'r, '_, T> {
 
     /// Runs the leaf for these iterations.
     fn leaf(&mut self, part: &LeafBox, counters: &[i64], leaf: &mut impl FnMut(&Leaf<'_, 'r, T>)) {
-        let Self { number, kernel, grid, links, out, steps, inputs, output, .. } = self;
+        let links = &*self.links;
+        let Open { number, kernel, grid, out, steps, inputs, output, .. } = &mut self.open[self.selected];
         let (mut before, mut into) = (None, None);
         if let (Some(steps), Some(of)) = (steps, &kernel.time_steps) {
             let (step, last) = (counters[of.counter], kernel.loops[of.counter] - 1);
@@ -302,6 +318,16 @@ impl<'r, T: Element> Run<'r, '_, T> {
             (None, None) => Target::Shard(output, kernel.overwrites),
         };
         leaf(&Leaf { part, number: *number, kernel, links, inputs, before, write: Cell::new(Some(write)) });
+    }
+}
+
+impl<T: Element> Open<'_, '_, T> {
+    /// Notes which tensor moves between ranks, in case this takes long.
+    fn note(&self, tile: TileId) {
+        let transfer = &self.kernel.transfers[tile.0];
+        if !transfer.route.is_local() {
+            self.grid.world().comm().note(Some(Work { tensor: Some(transfer.name), ..self.work }));
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::Region;
 use crate::layout::{Mesh, Name, Neighbours, Sharding, Stages, SumAlgorithm};
 use crate::leaf::SlicesOf;
-use polyshard_program::{Algorithm, Assign, Buffers, Leg, Owners, Route, Tile, TileId, Written};
+use polyshard_program::{Algorithm, Assign, Buffers, Leg, LegId, Owners, Route, Tile, TileId, Written};
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -215,17 +215,9 @@ impl<'a> Transfer<'a> {
         self.ahead > 0 || self.interior_first
     }
 
-    /// How its first collective is carried out, if it has one.
-    pub(super) fn algorithm(&self) -> Option<&Algorithm> {
-        self.route.legs.iter().find_map(|leg| match leg {
-            Leg::Collective { by, .. } => Some(by),
-            _ => None,
-        })
-    }
-
     /// How members of a group add up the terms of an output: in rank order, unless it says that any order will do.
     pub(super) fn sums(&self) -> SumAlgorithm {
-        match self.algorithm().map_or(SumAlgorithm::GatherTerms, Algorithm::of_sums) {
+        match self.route.algorithm().map_or(SumAlgorithm::GatherTerms, Algorithm::of_sums) {
             _ if self.any_order => SumAlgorithm::Library,
             SumAlgorithm::Library => SumAlgorithm::GatherTerms,
             by => by,
@@ -235,12 +227,13 @@ impl<'a> Transfer<'a> {
     /// The axes along which members of a group exchange messages during computation: for a tile that a group gets by one collective, whose
     /// members may forward it, and for sums of which each member adds up a piece.
     pub(super) fn group_ahead(&self) -> Option<&[usize]> {
-        match self.route.at_owners() {
-            _ if self.ahead == 0 => None,
-            [Leg::Collective { axes, owners: Owners::One(_) | Owners::Parts, .. }, ..] if self.is_input() => Some(axes),
-            [Leg::Collective { axes, by: Algorithm::ReduceScatterGather, .. }] if !self.is_input() => Some(axes),
-            _ => None,
-        }
+        let mut first = self.route.collectives().filter(|(leg, ..)| self.ahead > 0 && *leg == LegId(0));
+        let (_, axes, owners, by) = first.next()?;
+        let is_of_group = match self.is_input() {
+            true => matches!(owners, Owners::One(_) | Owners::Parts),
+            false => *by == Algorithm::ReduceScatterGather,
+        };
+        is_of_group.then_some(axes)
     }
 
     /// The offsets of the peers from which a rank receives the region, or to which it sends the output, during computation; without the

@@ -1,4 +1,4 @@
-//! One kernel of a program on one rank: its table for the engine, and the walk over its statements. Tests: `tests/it/properties.rs`.
+//! Kernels of a program on one rank: their tables for the engine, and the walk over their statements. Tests: `tests/it/properties.rs`.
 
 use super::leaf::LeafPlan;
 use super::leaves::Leaves;
@@ -7,7 +7,7 @@ use crate::engine::{self, Coordinates, RegionOf, Run, values_at};
 use crate::operation::Operation;
 use crate::{Element, Grid, ReduceOp, Result, World, count};
 use polyshard_program::{
-    Brought, Direction, Expr, Iteration, Kernel, LeafAccess, LeafPart, LoopId, Nest, NestId, OperandId,
+    At, Body, Direction, Expr, Iteration, KernelId, LeafAccess, LeafPart, NestView, OperandId,
     Region as SymbolicRegion, Statement, TileId, TimeSteps, TransferId,
 };
 use smallvec::SmallVec;
@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 /// A kernel's leaf, made once, and its expressions on this rank.
 pub(super) struct PreparedKernel<'a, T> {
-    nest: &'a Nest,
+    nest: NestView<'a>,
     leaf: LeafPlan<T>,
     here: Rc<LocalNest>,
     counters: Vec<i64>,
@@ -23,60 +23,44 @@ pub(super) struct PreparedKernel<'a, T> {
 
 impl<'a, T: Element> PreparedKernel<'a, T> {
     /// Returns the kernel, and its table.
-    pub(super) fn new(nest: &'a Nest, world: &'a World) -> Result<(Self, engine::Kernel<'a>)> {
-        let grid = Grid::new(world, &nest.mesh)?;
-        let here = Rc::new(LocalNest::new(nest, grid.coords()));
-        let leaf = LeafPlan::new(nest, &nest.kernel)?;
-        let table = table(nest, &here);
-        Ok((Self { nest, leaf, here, counters: vec![0; nest.loops.len()] }, table))
-    }
-
-    /// Runs the kernel's statements in `run`, in the first of the rounds around it or in a later one, with the scalars of `given`, if it
-    /// is given, instead of those that it captured.
-    pub(super) fn run(
-        &mut self,
-        run: Run<'_, 'a, T>,
-        statements: &[Statement],
-        is_first: bool,
-        given: Option<&Kernel>,
-        leaves: &mut Leaves<'a>,
-    ) -> Result<()> {
-        let mut leaf = given.map(|kernel| LeafPlan::new(self.nest, kernel)).transpose()?;
-        let Self { nest, leaf: own, here, counters } = self;
-        let leaf = leaf.as_mut().unwrap_or(own);
-        let mut walk = Walk { nest, here, run, leaf, counters, leaves, is_first };
-        walk.statements(statements)?;
-        walk.run.finish()
+    pub(super) fn new(nest: NestView<'a>, world: &'a World) -> Result<(Self, engine::Kernel<'a>)> {
+        let grid = Grid::new(world, nest.mesh)?;
+        let here = Rc::new(LocalNest::new(&nest, grid.coords()));
+        let leaf = LeafPlan::new(&nest, &nest.kernel)?;
+        let table = table(&nest, &here);
+        let counters = vec![0; nest.loops.len()];
+        Ok((Self { nest, leaf, here, counters }, table))
     }
 }
 
 /// The table of a nest on the rank whose expressions are `here`.
-fn table<'a>(nest: &'a Nest, here: &Rc<LocalNest>) -> engine::Kernel<'a> {
+fn table<'a>(nest: &NestView<'a>, here: &Rc<LocalNest>) -> engine::Kernel<'a> {
     let region = |region: &'a SymbolicRegion| -> RegionOf<'a> {
         Box::new(move |coordinates, counters| region_at(region, coordinates, counters))
     };
     let transfers = nest.transfers.iter().enumerate().map(|(number, transfer)| {
-        let here = Rc::clone(here);
+        let (here, row) = (Rc::clone(here), transfer.row);
         // This rank's own region has its coordinates substituted.
         let of_rank: RegionOf<'a> = Box::new(move |coordinates, counters| {
             let is_own = coordinates == here.coordinates;
-            region_at(if is_own { &here.regions[number] } else { &transfer.region }, coordinates, counters)
+            region_at(if is_own { &here.regions[number] } else { &row.region }, coordinates, counters)
         });
         let input = (transfer.direction == Direction::In).then_some(transfer.tensor.0);
         let made = engine::Transfer::new(nest.tensor_name(transfer.tensor), input).of(of_rank);
         let find = |exprs: &'a Vec<Expr>| Coordinates::new(move |at, counters| values_at(exprs, at, counters));
-        let legs: Vec<_> = transfer.route.legs.iter().map(|leg| leg.map(find)).collect();
-        let made = made.by(legs).stated(transfer.tile, transfer.ahead);
-        let made = transfer.route.held.iter().fold(made, |made, held| made.held(region(held)));
-        let made = if transfer.interior_first { made.interior_first() } else { made };
+        let legs: Vec<_> = row.route.legs.iter().map(|leg| leg.map(find)).collect();
+        let made = made.by(legs).stated(row.tile, row.ahead);
+        let made = row.route.held.iter().fold(made, |made, held| made.held(region(held)));
+        let made = if transfer.is_interior_first() { made.interior_first() } else { made };
         let made = if transfer.direction == (Direction::Out { any_order: true }) { made.in_any_order() } else { made };
-        transfer.kept_by().into_iter().fold(made, |made, (NestId(nest), tile)| made.reuses(nest, tile))
+        transfer.reused.into_iter().fold(made, |made, (KernelId(kernel), tile)| made.reuses(kernel, tile))
     });
     let (kernel, loops) = (&nest.kernel, nest.loops.iter().map(|l| l.extent));
     let text = kernel.to_string();
-    let table = engine::Kernel::new(kernel.name().as_str(), &text, &nest.mesh, kernel.assign(), &nest.shardings)
-        .loops(loops.collect::<Vec<_>>())
-        .transfers(transfers.collect::<Vec<_>>());
+    let table =
+        engine::Kernel::new(kernel.name().as_str(), &text, nest.mesh, kernel.assign(), nest.shardings.iter().copied())
+            .loops(loops.collect::<Vec<_>>())
+            .transfers(transfers.collect::<Vec<_>>());
     let table = kernel.written().into_iter().fold(table, engine::Kernel::within);
     let table = if nest.leaf.overwrites { table.overwrites() } else { table };
     let table = here.sliced_along.into_iter().fold(table, |table, (along, of)| table.sliced(along, of));
@@ -90,81 +74,93 @@ fn table<'a>(nest: &'a Nest, here: &Rc<LocalNest>) -> engine::Kernel<'a> {
     table.stepped(counter.0, capacity, of_step)
 }
 
-/// One run of a kernel on one rank.
-struct Walk<'a, 'r, 'e, T: Element> {
-    nest: &'a Nest,
-    here: &'r LocalNest,
-    run: Run<'e, 'a, T>,
-    leaf: &'r mut LeafPlan<T>,
-    counters: &'r mut [i64],
-    leaves: &'r mut Leaves<'a>,
-    is_first: bool,
+/// A walk over the statements of kernels that run together, on one rank.
+pub(super) struct Walk<'a, 'r, 'e, T: Element> {
+    pub(super) body: &'a Body,
+    /// The kernels of the program.
+    pub(super) kernels: &'r mut [PreparedKernel<'a, T>],
+    /// Their numbers, in the order in which the run has them.
+    pub(super) together: &'r [KernelId],
+    /// For each of these, its leaf with the scalars of the call, if it is not the one that was prepared.
+    pub(super) given: SmallVec<[Option<LeafPlan<T>>; 1]>,
+    pub(super) run: Run<'e, 'a, T>,
+    pub(super) leaves: &'r mut Leaves<'a>,
+    /// Whether it is the first of the rounds around them.
+    pub(super) is_first: bool,
 }
 
 impl<T: Element> Walk<'_, '_, '_, T> {
+    /// Runs the statements, and finishes the run.
+    pub(super) fn finish(mut self, statements: &[Statement]) -> Result<()> {
+        self.statements(statements)?;
+        self.run.finish()
+    }
+
     fn statements(&mut self, statements: &[Statement]) -> Result<()> {
         statements.iter().try_for_each(|statement| self.statement(statement))
     }
 
     fn statement(&mut self, statement: &Statement) -> Result<()> {
         match *statement {
-            Statement::Loop { counter, ref body, .. } => {
-                for value in 0..self.nest.loops[counter.0].extent {
-                    self.counters[counter.0] = value;
+            Statement::Loop(id, ref body) => {
+                for value in 0..self.body.loops[id.0].extent {
+                    for kernel in self.together {
+                        let PreparedKernel { nest, counters, .. } = &mut self.kernels[kernel.0];
+                        let own = nest.row.loops.iter().zip(counters).find(|(number, _)| **number == id);
+                        own.into_iter().for_each(|(_, counter)| *counter = value);
+                    }
                     self.statements(body)?;
                 }
                 Ok(())
             }
-            Statement::Fill { tile, .. } => self.run.fill(tile, self.counters),
-            Statement::Begin(TransferId::Tile { tile, .. }) if self.is_due(tile) => self.run.begin(tile, self.counters),
-            Statement::Await(TransferId::Tile { tile, .. }) if self.is_due(tile) => self.run.end(tile),
-            Statement::Begin(TransferId::Tile { .. }) | Statement::Await(TransferId::Tile { .. }) => Ok(()),
-            Statement::BeginFor { tile, counter, iteration, .. } => {
-                self.in_iteration(counter, iteration, |run, counters| run.begin(tile, counters))
-            }
-            Statement::AwaitFor { tile, counter, iteration, .. } => {
-                self.in_iteration(counter, iteration, |run, _| run.end(tile))
-            }
-            Statement::Compute(_) => self.compute(LeafPart::Whole),
-            Statement::ComputeInterior(_) => self.compute(LeafPart::Interior),
-            Statement::ComputeRims(_) => self.compute(LeafPart::Rims),
-            Statement::Repeat { .. } | Statement::Begin(_) | Statement::Await(_) | Statement::Free(_) => {
-                unreachable!("no statement of a nest; this is a bug in polyshard")
+            Statement::Fill(id) => self.at(id, At::NOW, |run, tile, counters| run.fill(tile, counters)),
+            Statement::Begin(id, at) => self.at(id, at, |run, tile, counters| run.begin(tile, counters)),
+            Statement::End(id, at) => self.at(id, at, |run, tile, _| run.end(tile)),
+            Statement::Compute(id, part) => self.compute(id, part),
+            Statement::Rounds(..) | Statement::Free(_) => {
+                unreachable!("no statement of a kernel; this is a bug in polyshard")
             }
         }
     }
 
-    /// Whether the region of a transfer is fetched in this round.
-    fn is_due(&self, tile: TileId) -> bool {
-        self.is_first || self.nest.transfers[tile.0].brought != Brought::Once
-    }
-
-    /// Acts with the counter of another iteration, if the loop has that iteration.
-    fn in_iteration(
+    /// Acts on a transfer in an iteration, if its loop has that iteration, and in the rounds in which it is due.
+    fn at(
         &mut self,
-        counter: LoopId,
-        iteration: Iteration,
-        act: impl FnOnce(&mut Run<'_, '_, T>, &[i64]) -> Result<()>,
+        id: TransferId,
+        at: At,
+        act: impl FnOnce(&mut Run<'_, '_, T>, TileId, &[i64]) -> Result<()>,
     ) -> Result<()> {
-        let now = self.counters[counter.0];
-        let then = match iteration {
-            Iteration::At(value) => value,
-            Iteration::Later(by) => now + by,
-            Iteration::Earlier(by) => now - by,
-        };
-        if !(0..self.nest.loops[counter.0].extent).contains(&then) {
+        if at.first_round && !self.is_first {
             return Ok(());
         }
-        self.counters[counter.0] = then;
-        let done = act(&mut self.run, self.counters);
-        self.counters[counter.0] = now;
+        let transfer = &self.body.transfers[id.0];
+        let kernel = transfer.kernel().expect("a move is outside of kernels; this is a bug in polyshard");
+        let PreparedKernel { nest, counters, .. } = &mut self.kernels[kernel.0];
+        let tile = nest.row.uses.iter().position(|used| used.transfer == id);
+        let tile = TileId(tile.expect("a kernel uses its transfers; this is a bug in polyshard"));
+        self.run.select(self.together.iter().position(|other| *other == kernel).unwrap_or(0));
+        let Some(counter) = transfer.level.innermost().filter(|_| at.iteration != Iteration::Now) else {
+            return act(&mut self.run, tile, counters);
+        };
+        let now = counters[counter.0];
+        let then = at.iteration.counter(now);
+        if !(0..nest.loops[counter.0].extent).contains(&then) {
+            return Ok(());
+        }
+        counters[counter.0] = then;
+        let done = act(&mut self.run, tile, counters);
+        counters[counter.0] = now;
         done
     }
 
     /// Runs this part of the leaf.
-    fn compute(&mut self, part: LeafPart) -> Result<()> {
-        let Self { nest, here, run, leaf, counters, leaves, .. } = self;
-        let counters = &**counters;
+    fn compute(&mut self, id: KernelId, part: LeafPart) -> Result<()> {
+        let position = self.together.iter().position(|other| *other == id).unwrap_or(0);
+        let Self { kernels, given, run, leaves, .. } = self;
+        let PreparedKernel { nest, here, leaf, counters } = &mut kernels[id.0];
+        let leaf = given[position].as_mut().unwrap_or(leaf);
+        let (here, counters) = (&**here, &counters[..]);
+        run.select(position);
         let values = |exprs: &[Expr]| values_at(exprs, &here.coordinates, counters);
         let counts: SmallVec<[usize; 6]> = values(&here.counts).into_iter().map(count).collect();
         let value = |expr: &Expr| expr.eval(&here.coordinates, counters);
@@ -180,7 +176,7 @@ impl<T: Element> Walk<'_, '_, '_, T> {
 
 /// Runs the iterations of the leaf that are due.
 fn run_leaf<T: Element>(
-    nest: &Nest,
+    nest: &NestView<'_>,
     here: &LocalNest,
     plan: &mut LeafPlan<T>,
     counters: &[i64],

@@ -4,7 +4,7 @@ use super::value::{constant, of_kernel, scalar};
 use crate::leaf::{Expression, Named, Products, Ramp, contract, nest_with_numbers};
 use crate::{Element, ReduceOp, Result, Strided, StridedMut, count};
 use polyshard_layout::Name;
-use polyshard_program::{Access, Kernel, LeafOp, Nest, Role, TileOperand, TileStatement};
+use polyshard_program::{Access, Kernel, LeafOp, NestView, Role, TileOperand, TileStatement};
 use smallvec::SmallVec;
 
 /// The operation of one nest over elements of one type.
@@ -21,7 +21,7 @@ pub(super) type Outside<T> = (T, SmallVec<[Option<i64>; 4]>);
 
 impl<T: Element> LeafPlan<T> {
     /// The leaf of a nest with the scalars of `kernel`.
-    pub(super) fn new(program: &Nest, kernel: &Kernel) -> Result<Self> {
+    pub(super) fn new(program: &NestView<'_>, kernel: &Kernel) -> Result<Self> {
         Ok(match &program.leaf.op {
             LeafOp::Contraction { roles, alpha } => {
                 Self::Contraction { roles: roles.clone(), alpha: constant(alpha, kernel) }
@@ -97,7 +97,7 @@ fn outside<T: Element>(access: &Access, kernel: &Kernel) -> Option<Outside<T>> {
     Some((value, kernel.open_extents(access).into()))
 }
 
-fn named<T: Element>(nest: &Nest, name: Name, statement: &TileStatement) -> Result<Named<T>> {
+fn named<T: Element>(nest: &NestView<'_>, name: Name, statement: &TileStatement) -> Result<Named<T>> {
     let loops: Vec<_> = nest.leaf.loops.iter().map(|l| l.var.as_str()).collect();
     Ok(Named::find(name.as_str(), &loops, statement)?)
 }

@@ -1,7 +1,7 @@
 //! A nest on one rank: its expressions with the rank's coordinates.
 
 use crate::Region;
-use polyshard_program::{AxisId, Expr, LeafAccess, Nest, Region as SymbolicRegion, SlicesOf, Symbol};
+use polyshard_program::{AxisId, Expr, LeafAccess, NestView, Region as SymbolicRegion, SlicesOf, Symbol};
 
 /// The expressions of a nest on this rank: its coordinates are substituted, and expressions that depend on nothing else are evaluated.
 pub(super) struct LocalNest {
@@ -24,7 +24,7 @@ pub(super) struct LocalNest {
 }
 
 impl LocalNest {
-    pub(super) fn new(nest: &Nest, coordinates: &[i64]) -> Self {
+    pub(super) fn new(nest: &NestView<'_>, coordinates: &[i64]) -> Self {
         let ranges = nest.ranges();
         let own = |symbol: Symbol| match symbol {
             Symbol::Coordinate(AxisId(axis)) => Some(Expr::constant(coordinates[axis])),

@@ -1,7 +1,8 @@
 //! Programs with all resources that their runs reuse: groups, tiles, leaves, and intermediate arrays. Tests: `tests/it/properties.rs`.
 
 use super::arrays::{Arrays, of_array};
-use super::kernel::PreparedKernel;
+use super::kernel::{PreparedKernel, Walk};
+use super::leaf::LeafPlan;
 use super::leaves::Leaves;
 use super::scalars::Scalars;
 use crate::comm::Work;
@@ -12,7 +13,9 @@ use crate::room::as_float;
 use crate::tile::When;
 use crate::{DistArray, Element, Error, Redistribution, ReduceOp, Result, Room, RunError, Transport, World};
 use polyshard_layout::{Name, Sharding};
-use polyshard_program::{Array, ArrayId, ArrayKind, Body, Part, Program, Repeat, RoomId, Rooms, Statement};
+use polyshard_program::{
+    Array, ArrayId, ArrayKind, Body, KernelId, Program, RoomId, Rooms, Rounds, Span, Statement, TransferId,
+};
 use smallvec::SmallVec;
 use std::panic::Location;
 
@@ -41,9 +44,9 @@ use std::panic::Location;
 pub struct Prepared<'a, T: Element> {
     program: &'a Program,
     world: &'a World,
-    /// What the runs of all nests need.
+    /// What the runs of all kernels need.
     engine: Engine<'a, T>,
-    /// By nest.
+    /// By kernel.
     kernels: Vec<PreparedKernel<'a, T>>,
     inputs: Vec<ArrayId>,
     outputs: Vec<ArrayId>,
@@ -51,15 +54,19 @@ pub struct Prepared<'a, T: Element> {
     made: Vec<Option<DistArray<T>>>,
     /// By array: another array of which it is an alias, since no round has written it yet.
     names: Vec<Option<ArrayId>>,
-    /// By nest: the previous version of the array that it writes.
+    /// By kernel: the previous version of the array that it writes.
     versions: Vec<Option<ArrayId>>,
+    /// By transfer: of a move, its number in the engine.
+    moves: Vec<usize>,
+    /// By the first kernel of a span: the kernels of that span, ascending.
+    together: Vec<Vec<KernelId>>,
     /// By array: its room, if it is a temporary or carried from round to round.
     room_of: Vec<Option<RoomId>>,
     /// The rooms.
     rooms: Vec<Room<T>>,
-    /// By repetition: its number of rounds in the last run.
+    /// By row of the rounds: their number in the last run.
     rounds: Vec<u64>,
-    /// By repetition: the scalar that could have ended it, after the last of these rounds.
+    /// By row of the rounds: the scalar that could have ended them, after the last one.
     scalars: Vec<Option<f64>>,
     /// The number of leaves that runs have computed, and the callback.
     leaves: Leaves<'a>,
@@ -77,15 +84,20 @@ impl<'a, T: Element> Prepared<'a, T> {
         }
         let mut engine = Engine::new(world, tables)?;
         let moves = program.moves().map(|moved| {
-            let [source, target] = [moved.source, moved.target].map(|id| &program.array(id).sharding);
-            let there = Redistribution::by(world, source, moved.kept.as_ref(), target, &moved.route)?;
+            let [source, target] = moved.shardings;
+            let there = Redistribution::by(world, source, moved.row.kept.as_ref(), target, &moved.row.route)?;
             Ok(there.with_op(ReduceOp::of(moved.op)))
         });
         engine.add_moves(moves.collect::<Result<Vec<_>>>()?);
         let made = program.arrays().iter().map(|_| None).collect();
         let names = vec![None; program.arrays().len()];
-        let versions = program.nests().map(|nest| program.body().version_before(nest)).collect();
-        let (rounds, scalars) = (vec![0; program.body().repeats.len()], vec![None; program.body().repeats.len()]);
+        let body = program.body();
+        let versions = body.kernels.iter().map(|row| body.version_before(row)).collect();
+        let (rounds, scalars) = (vec![0; body.rounds.len()], vec![None; body.rounds.len()]);
+        let numbers = (0..body.transfers.len()).map(TransferId);
+        let before = |id: TransferId| body.moves().take_while(|moved| moved.id < id).count();
+        let (moves, mut together) = (numbers.map(before).collect(), vec![Vec::new(); body.kernels.len()]);
+        find_together(body, &body.statements, &mut together);
         let [inputs, outputs] = [ArrayKind::Input, ArrayKind::Output].map(|kind| program.of_kind(kind));
         let Rooms { of: room_of, most } = program.rooms();
         let (rooms, leaves) = (Vec::with_capacity(most.len()), Leaves::default());
@@ -99,6 +111,8 @@ impl<'a, T: Element> Prepared<'a, T> {
             made,
             names,
             versions,
+            moves,
+            together,
             room_of,
             rooms,
             rounds,
@@ -142,7 +156,7 @@ impl<'a, T: Element> Prepared<'a, T> {
     }
 
     /// Calls `tell` after each leaf that this rank computes, with the number of leaves computed in all runs: for progress reports. The
-    /// leaves of a run are the sum of [`Nest::work`](polyshard_program::Nest::work)'s `times`.
+    /// leaves of a run are the sum of [`NestView::work`](polyshard_program::NestView::work)'s `times`.
     ///
     /// ```
     /// # use polyshard::prelude::*;
@@ -185,8 +199,8 @@ impl<'a, T: Element> Prepared<'a, T> {
     /// Returns each repetition of the last run that took all its rounds although a scalar could have ended it, with that scalar's last
     /// value: not below its bound, or not a number.
     #[must_use]
-    pub fn unended(&self) -> Vec<(&'a Repeat, f64)> {
-        let repeats = self.program.body().repeats.iter().zip(&self.scalars);
+    pub fn unended(&self) -> Vec<(&'a Rounds, f64)> {
+        let repeats = self.program.body().rounds.iter().zip(&self.scalars);
         let last = repeats.filter_map(|(repeat, &scalar)| Some((repeat, repeat.until?, scalar?)));
         let is_open = |below: f64, scalar: f64| scalar.is_nan() || scalar >= below;
         last.filter(|(_, until, scalar)| is_open(until.below, *scalar))
@@ -211,14 +225,19 @@ impl<'a, T: Element> Prepared<'a, T> {
     pub(crate) fn make_output(&mut self) -> Result<DistArray<T>> {
         let body = self.program.body();
         let is_output = |id: &ArrayId| self.program.array(*id).kind == ArrayKind::Output;
-        let written = body.parts().filter_map(|part| Some((part, body.writes(part).into_iter().rfind(is_output)?)));
-        let (part, id) = written.last().expect("a program has an output; this is a bug in polyshard");
-        let mut output = self.target(part, id)?;
-        if matches!(part, Part::Begin(_) | Part::Repeat(..)) {
-            let writers = self.program.writers(id).unwrap_or_default();
-            let identity = writers.first().and_then(|nest| self.engine.identity(nest.0));
-            output.block_mut().fill(identity.unwrap_or(T::ZERO));
+        let spans = body.spans(&body.statements);
+        let written = spans.filter_map(|span| Some((span, body.writes(span).into_iter().rfind(is_output)?)));
+        let (span, id) = written.last().expect("a program has an output; this is a bug in polyshard");
+        if let Some(kernel) = body.kernels_of(span).into_iter().find(|kernel| body.kernels[kernel.0].writes() == id) {
+            return self.target_of_kernel(kernel, id);
         }
+        let mut output = match span.moved() {
+            Some(moved) => self.target_of_move(self.moves[moved.0], id)?,
+            None => self.target(id, None)?,
+        };
+        let writers = self.program.writers(id).unwrap_or_default();
+        let identity = writers.first().and_then(|kernel| self.engine.identity(kernel.0));
+        output.block_mut().fill(identity.unwrap_or(T::ZERO));
         Ok(output)
     }
 
@@ -380,7 +399,7 @@ impl<'a, T: Element> Prepared<'a, T> {
                     None => output.block_mut().copy_from_slice(made.block()),
                     // Elements that nothing writes stay unchanged.
                     Some(writers) => {
-                        writers.into_iter().for_each(|nest| self.engine.copy_written(nest.0, output, &made));
+                        writers.into_iter().for_each(|kernel| self.engine.copy_written(kernel.0, output, &made));
                     }
                 }
                 self.put_back(self.outputs[0], made);
@@ -406,38 +425,41 @@ impl<'a, T: Element> Prepared<'a, T> {
         mut into: Option<&mut DistArray<T>>,
         is_first: bool,
     ) -> Result<()> {
-        let &Run { inputs, scalars, at } = run;
+        let &Run { inputs, at, .. } = run;
         let program = self.program;
         let body = program.body();
-        let mut before = None;
-        let mut parts = Body::parts_of(statements).peekable();
-        while let Some(part) = parts.next() {
-            let (is_whole, is_begun) = match part {
-                Part::Begin(id) => (parts.peek() == Some(&Part::Await(id)), false),
-                Part::Await(id) => (before == Some(Part::Begin(id)), true),
-                _ => (true, false),
-            };
-            before = Some(part);
-            let written = match part {
-                Part::Free(id) => {
-                    self.free(id);
+        let mut before: Option<Span<'_>> = None;
+        let mut spans = body.spans(statements).peekable();
+        while let Some(span) = spans.next() {
+            let (is_whole, is_over) =
+                (span.is_ended_by(spans.peek()), before.is_some_and(|before| before.is_ended_by(Some(&span))));
+            before = Some(span);
+            let (number, is_begin) = match span.statements {
+                _ if span.kernel.is_some() => {
+                    self.run_kernels(span, run, into.as_deref_mut(), is_first)?;
                     continue;
                 }
-                Part::Repeat(id, round) => {
+                [Statement::Free(id)] => {
+                    self.free(*id);
+                    continue;
+                }
+                [Statement::Rounds(id, round)] => {
                     (self.rounds[id.0], self.scalars[id.0]) =
-                        self.repeat(&body.repeats[id.0], round, run, into.as_deref_mut())?;
+                        self.repeat(&body.rounds[id.0], round, run, into.as_deref_mut())?;
                     continue;
                 }
-                // A move that is awaited where it begins is complete when its `Begin` returns.
-                Part::Await(_) if is_whole => continue,
-                Part::Nest(id, _) => body.nests[id.0].writes(),
-                Part::Begin(id) | Part::Await(id) => body.moves[id.0].target,
+                [Statement::Begin(id, _)] => (*id, true),
+                // A move that ends where it begins is complete when its begin returns.
+                [Statement::End(id, _)] if !is_over => (*id, false),
+                _ => continue,
             };
+            let Some([source, written]) = body.transfers[number.0].arrays() else { continue };
+            let number = self.moves[number.0];
             let is_given = into.is_some() && self.outputs.contains(&written);
             let mut made = match is_given {
                 true => None,
-                false if is_begun => self.made[written.0].take(),
-                false => Some(self.target(part, written)?),
+                false if !is_begin => self.made[written.0].take(),
+                false => Some(self.target_of_move(number, written)?),
             };
             let (target, given) = match &mut made {
                 Some(made) => (made, into.as_deref().map(|given| (self.outputs[0], given))),
@@ -445,23 +467,12 @@ impl<'a, T: Element> Prepared<'a, T> {
             };
             let arrays = Arrays { inputs, ids: &self.inputs, made: &self.made, names: &self.names, given };
             self.world.comm().note(Some(Work { kernel: None, tensor: Some(program.array(written).name), at }));
-            let ran = match part {
-                Part::Nest(id, statements) => {
-                    let reads: SmallVec<[_; 4]> = body.nests[id.0].reads().iter().map(|&id| arrays.get(id)).collect();
-                    if let Some(before) = self.versions[id.0] {
-                        self.engine.begin_version(id.0, target, arrays.get(before));
-                    }
-                    let run = self.engine.run_at(id.0, &reads, target, at);
-                    run.and_then(|run| {
-                        self.kernels[id.0].run(run, statements, is_first, scalars.kernel(id), &mut self.leaves)
-                    })
-                }
-                Part::Begin(id) => {
+            let ran = match is_begin {
+                true => {
                     let when = if is_whole { When::Now } else { When::Later };
-                    self.engine.begin_move(id.0, arrays.get(body.moves[id.0].source), target, when)
+                    self.engine.begin_move(number, arrays.get(source), target, when)
                 }
-                Part::Await(id) => self.engine.end_move(id.0, arrays.get(body.moves[id.0].source), target),
-                Part::Free(_) | Part::Repeat(..) => Ok(()),
+                false => self.engine.end_move(number, arrays.get(source), target),
             };
             self.made[written.0] = made;
             ran?;
@@ -469,10 +480,74 @@ impl<'a, T: Element> Prepared<'a, T> {
         Ok(())
     }
 
+    /// Runs the kernels of a span.
+    fn run_kernels(
+        &mut self,
+        span: Span<'a>,
+        run: &Run<'_, T>,
+        into: Option<&mut DistArray<T>>,
+        is_first: bool,
+    ) -> Result<()> {
+        let &Run { inputs, scalars, at } = run;
+        let body = self.program.body();
+        let first = span.kernel.expect("it is of kernels; this is a bug in polyshard");
+        let together = std::mem::take(&mut self.together[first.0]);
+        let mut made: SmallVec<[Option<DistArray<T>>; 1]> = SmallVec::new();
+        for &kernel in &together {
+            let written = body.kernels[kernel.0].writes();
+            let is_given = into.is_some() && self.outputs.contains(&written);
+            let target = if is_given { None } else { Some(self.target_of_kernel(kernel, written)?) };
+            made.push(target);
+        }
+        let is_given = made.iter().any(Option::is_none);
+        let (mut into, given) = match into {
+            Some(array) if is_given => (Some(array), None),
+            Some(array) => (None, Some((self.outputs[0], &*array))),
+            None => (None, None),
+        };
+        let names = together.iter().map(|kernel| self.program.array(body.kernels[kernel.0].writes()).name);
+        let arrays = Arrays { inputs, ids: &self.inputs, made: &self.made, names: &self.names, given };
+        names.for_each(|name| self.world.comm().note(Some(Work { kernel: None, tensor: Some(name), at })));
+        let reads: SmallVec<[SmallVec<[_; 4]>; 1]> = together
+            .iter()
+            .map(|kernel| body.kernels[kernel.0].reads().iter().map(|&id| arrays.get(id)).collect())
+            .collect();
+        let targets: SmallVec<[&mut DistArray<T>; 1]> = made
+            .iter_mut()
+            .map(|made| match made {
+                Some(made) => made,
+                None => into.take().expect("it is given; this is a bug in polyshard"),
+            })
+            .collect();
+        let mut open: SmallVec<[_; 1]> = SmallVec::new();
+        for ((&kernel, reads), target) in together.iter().zip(&reads).zip(targets) {
+            if let Some(before) = self.versions[kernel.0] {
+                self.engine.begin_version(kernel.0, target, arrays.get(before));
+            }
+            open.push((kernel.0, &reads[..], target));
+        }
+        let with_scalars = |kernel: &KernelId| {
+            let given = scalars.kernel(*kernel);
+            given.map(|given| LeafPlan::new(&body.nest(*kernel), given)).transpose()
+        };
+        let ran = together.iter().map(with_scalars).collect::<Result<_>>().and_then(|given| {
+            let run = self.engine.run_together(open, at)?;
+            let (kernels, leaves) = (&mut self.kernels[..], &mut self.leaves);
+            let walk = Walk { body, kernels, together: &together, given, run, leaves, is_first };
+            walk.finish(span.statements)
+        });
+        drop(reads);
+        for (kernel, made) in together.iter().zip(made) {
+            self.made[body.kernels[kernel.0].writes().0] = made;
+        }
+        self.together[first.0] = together;
+        ran
+    }
+
     /// Runs rounds, and returns their number, and the scalar that could have ended them.
     fn repeat(
         &mut self,
-        repeat: &'a Repeat,
+        repeat: &'a Rounds,
         round: &'a [Statement],
         run: &Run<'_, T>,
         mut into: Option<&mut DistArray<T>>,
@@ -505,7 +580,7 @@ impl<'a, T: Element> Prepared<'a, T> {
     }
 
     /// Replaces each value by its next one, without a copy, and frees everything else that the round left.
-    fn rename(&mut self, repeat: &Repeat) {
+    fn rename(&mut self, repeat: &Rounds) {
         let next = repeat.carried.iter().map(|carried| (self.made[carried.next.0].take(), self.names[carried.next.0]));
         let next: Vec<_> = next.collect();
         repeat.carried.iter().for_each(|carried| self.free(carried.value));
@@ -524,24 +599,31 @@ impl<'a, T: Element> Prepared<'a, T> {
         Arrays { inputs: run.inputs, ids, made, names, given: into.map(|given| (outputs[0], given)) }.get(id)
     }
 
-    /// An array for a statement to write, with its kernel's initial values.
-    fn target(&mut self, part: Part<'_>, id: ArrayId) -> Result<DistArray<T>> {
-        let array = self.program.array(id);
-        let identity = match part {
-            // A next version begins as the previous one.
-            Part::Nest(nest, _) if self.versions[nest.0].is_some() => None,
-            Part::Nest(nest, _) => self.engine.identity(nest.0),
-            Part::Begin(_) | Part::Await(_) | Part::Free(_) | Part::Repeat(..) => None,
-        };
+    /// An array for a kernel to write, with its initial values.
+    fn target_of_kernel(&mut self, kernel: KernelId, id: ArrayId) -> Result<DistArray<T>> {
+        // A next version begins as the previous one.
+        let identity = if self.versions[kernel.0].is_some() { None } else { self.engine.identity(kernel.0) };
+        self.target(id, identity)
+    }
+
+    /// An array for a move to write.
+    fn target_of_move(&mut self, number: usize, id: ArrayId) -> Result<DistArray<T>> {
+        if self.room_of[id.0].is_some() {
+            return self.array_in_room(id, None);
+        }
+        let Array { name, sharding, .. } = self.program.array(id);
+        let there = self.engine.moves().nth(number).expect("it is a move; this is a bug in polyshard");
+        there.allocate(self.world).map_err(|error| of_array(*name, sharding, error))
+    }
+
+    /// An array for statements to write, with these initial values.
+    fn target(&mut self, id: ArrayId, identity: Option<T>) -> Result<DistArray<T>> {
         if self.room_of[id.0].is_some() {
             return self.array_in_room(id, identity);
         }
-        let moved = if let Part::Begin(moved) = part { self.engine.moves().nth(moved.0) } else { None };
-        let made = match (moved, identity) {
-            (Some(moved), _) => moved.allocate(self.world),
-            (_, identity) => DistArray::filled_with(self.world, &array.sharding, identity.unwrap_or(T::ZERO)),
-        };
-        made.map_err(|error| of_array(array.name, &array.sharding, error))
+        let Array { name, sharding, .. } = self.program.array(id);
+        let made = DistArray::filled_with(self.world, sharding, identity.unwrap_or(T::ZERO));
+        made.map_err(|error| of_array(*name, sharding, error))
     }
 
     /// An array in its room, filled with an element or with arbitrary contents.
@@ -571,4 +653,17 @@ struct Run<'r, T> {
     scalars: &'r Scalars,
     /// The line of the call.
     at: &'static Location<'static>,
+}
+
+/// Notes the kernels of each span by the first of them.
+fn find_together(body: &Body, statements: &[Statement], together: &mut [Vec<KernelId>]) {
+    for span in body.spans(statements) {
+        if let Some(first) = span.kernel {
+            together[first.0] = body.kernels_of(span);
+            together[first.0].sort_unstable();
+        }
+        if let [Statement::Rounds(_, round)] = span.statements {
+            find_together(body, round, together);
+        }
+    }
 }

@@ -9,15 +9,15 @@
 use crate::comm::{exchange_words, sentence};
 use crate::{Element, Error, Result, RunError, World};
 use polyshard_layout::Name;
-use polyshard_program::{Kernel, KernelError, NestId, Number, Program};
+use polyshard_program::{Kernel, KernelError, KernelId, Number, Program};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// The kernels that run with scalars other than those that they captured, each with the number of its nest.
-pub(super) struct Scalars(Vec<(NestId, Kernel)>);
+pub(super) struct Scalars(Vec<(KernelId, Kernel)>);
 
 /// A kernel of a program.
 struct Stage<'a> {
-    nest: NestId,
+    nest: KernelId,
     kernel: &'a Kernel,
     /// The prefix of scalars of this kernel alone.
     name: Name,
@@ -83,7 +83,7 @@ impl Scalars {
     }
 
     /// The kernel of a nest with the values given for it; `None` if it keeps its own.
-    pub(super) fn kernel(&self, nest: NestId) -> Option<&Kernel> {
+    pub(super) fn kernel(&self, nest: KernelId) -> Option<&Kernel> {
         self.0.iter().find(|(number, _)| *number == nest).map(|(_, kernel)| kernel)
     }
 }
@@ -102,10 +102,10 @@ impl Stage<'_> {
 /// The kernels of a program, each under its own name, or under the array that it writes if several have that name.
 fn stages(program: &Program) -> Vec<Stage<'_>> {
     let is_shared = |name| program.nests().filter(|nest| nest.kernel.name() == name).count() > 1;
-    let stages = (0..).map(NestId).zip(program.nests()).map(|(id, nest)| {
+    let stages = program.nests().map(|nest| {
         let own = nest.kernel.name();
         let name = if is_shared(own) { program.array(nest.writes()).name } else { own };
-        Stage { nest: id, kernel: &nest.kernel, name }
+        Stage { nest: nest.id, kernel: &nest.row.kernel, name }
     });
     stages.collect()
 }

@@ -7,7 +7,7 @@ use crate::room::is_below;
 use crate::{Collectives, DistArray, Element, Result, RunError, World, WrongElement, reference};
 use ndarray::ArrayD;
 use polyshard_layout::Name;
-use polyshard_program::{ArrayKind, Body, Nest, Part, Program, Repeat, Statement};
+use polyshard_program::{ArrayKind, Body, NestView, Program, Rounds, Statement};
 use std::io::{self, Write};
 
 pub(crate) fn verify<T: Element>(
@@ -49,11 +49,11 @@ const MANY: u64 = 1 << 32;
 
 /// The statement instances of all kernels, in all rounds.
 fn instances(program: &Program) -> u64 {
-    let of_nest = |nest: &Nest| {
+    let of_nest = |nest: &NestView<'_>| {
         let extents = nest.kernel.vars().iter().map(|var| var.extent as u64);
         extents.fold(nest.applications(), u64::saturating_mul)
     };
-    let all = program.nests().zip(program.runs()).map(|(nest, runs)| of_nest(nest).saturating_mul(runs));
+    let all = program.nests().zip(program.runs()).map(|(nest, runs)| of_nest(&nest).saturating_mul(runs));
     all.fold(0, u64::saturating_add)
 }
 
@@ -102,29 +102,29 @@ fn sequential<T: Element>(program: &Program, inputs: Vec<ArrayD<T>>) -> Result<V
 
 /// Executes statements on whole arrays.
 fn follow<T: Element>(body: &Body, statements: &[Statement], arrays: &mut [Option<ArrayD<T>>]) -> Result<()> {
-    for part in Body::parts_of(statements) {
-        match part {
-            Part::Nest(id, _) => {
-                let nest = &body.nests[id.0];
-                let inputs = nest.reads().iter().map(|id| arrays[id.0].as_ref().expect("what is read was written"));
-                // The next version of an array keeps the previous values where the kernel does not write.
-                let mut begun = body.version_before(nest).and_then(|before| arrays[before.0].clone());
-                begun.iter_mut().for_each(|begun| restart(&nest.kernel, begun));
-                let mut found = reference(&nest.kernel, &inputs.collect::<Vec<_>>(), begun)?;
-                // Each time step reads the output of the previous one.
-                for _ in 1..nest.applications() {
-                    found = reference(&nest.kernel, &[&found], None)?;
+    for span in body.spans(statements) {
+        for kernel in body.kernels_of(span) {
+            let nest = body.nest(kernel);
+            let inputs = nest.reads().iter().map(|id| arrays[id.0].as_ref().expect("what is read was written"));
+            // The next version of an array keeps the previous values where the kernel does not write.
+            let mut begun = body.version_before(nest.row).and_then(|before| arrays[before.0].clone());
+            begun.iter_mut().for_each(|begun| restart(&nest.kernel, begun));
+            let mut found = reference(&nest.kernel, &inputs.collect::<Vec<_>>(), begun)?;
+            // Each time step reads the output of the previous one.
+            for _ in 1..nest.applications() {
+                found = reference(&nest.kernel, &[&found], None)?;
+            }
+            arrays[nest.writes().0] = Some(found);
+        }
+        match span.statements {
+            [Statement::Begin(id, _)] => {
+                if let Some([source, target]) = body.transfers[id.0].arrays() {
+                    arrays[target.0] = arrays[source.0].clone();
                 }
-                arrays[nest.writes().0] = Some(found);
             }
-            Part::Begin(id) => {
-                let moved = &body.moves[id.0];
-                arrays[moved.target.0] = arrays[moved.source.0].clone();
-            }
-            Part::Await(_) => {}
-            Part::Free(id) => arrays[id.0] = None,
-            Part::Repeat(id, round) => {
-                let Repeat { times, until, carried } = &body.repeats[id.0];
+            [Statement::Free(id)] => arrays[id.0] = None,
+            [Statement::Rounds(id, round)] => {
+                let Rounds { times, until, carried } = &body.rounds[id.0];
                 for carried in carried {
                     arrays[carried.value.0] = arrays[carried.first.0].clone();
                 }
@@ -142,6 +142,7 @@ fn follow<T: Element>(body: &Body, statements: &[Statement], arrays: &mut [Optio
                     }
                 }
             }
+            _ => {}
         }
     }
     Ok(())

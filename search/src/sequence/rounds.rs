@@ -23,7 +23,7 @@ use std::ops::Range;
 /// // X, W X, W (W X) ..
 /// let rounds = Rounds::new(10, 0..1).carry("Y", "X");
 /// let sequence = in_rounds(|_| (&product, vec!["W".into(), "X".into()], "Y".into()), 0..1, &[rounds]);
-/// assert_eq!(sequence.build().expect("they fit").body().repeats[0].times, 10);
+/// assert_eq!(sequence.build().expect("they fit").body().rounds[0].times, 10);
 /// # Ok::<(), polyshard::Error>(())
 /// ```
 ///

@@ -20,7 +20,7 @@ use polyshard_layout::{Mesh, Name, Sharding};
 use polyshard_planner::cost::{CostedPart, Prices};
 use polyshard_planner::redistribution;
 use polyshard_polyhedral::LowerError;
-use polyshard_program::{Kernel, Program, TransferId};
+use polyshard_program::{Kernel, Program};
 use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::time::Instant;
@@ -439,7 +439,7 @@ impl<'a> State<'a> {
     /// Lower bound on the seconds of the best program without a stage, whichever tiles that stage keeps for others.
     fn least_besides(&self, nth: usize) -> Result<f64, SearchError> {
         let Some(Best { candidate, stages, .. }) = &self.best else { return Ok(0.0) };
-        let is_move = |part: &CostedPart| matches!(part, CostedPart::Transfer(TransferId::Array(_)));
+        let is_move = |part: &CostedPart| matches!(part, CostedPart::Move(_));
         let moves = candidate.cost.parts.iter().filter(|part| is_move(&part.part));
         let mut least: f64 = moves.map(|part| part.seconds).sum();
         for other in (0..stages.len()).filter(|&other| other != nth) {

@@ -12,7 +12,7 @@ use polyshard_layout::{DType, Mesh, Name};
 use polyshard_machine::Machine;
 use polyshard_planner::cost::cost;
 use polyshard_polyhedral::Schedule;
-use polyshard_program::{Brought, Program, example};
+use polyshard_program::{Program, example};
 use polyshard_search::{Candidate, Choice, Choose, SearchError, SequenceSearch};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -155,7 +155,7 @@ fn none_is_faster_than_the_chosen_one_where_kernels_read_the_same_array() {
         run(choice.program()).map_err(TestCaseError::fail)?;
         let (seconds, other) = (choice.cost().seconds(), combined(&stages, ranks, machine));
         prop_assert!(seconds <= other * (1.0 + 1e-9), "{seconds} are chosen, and {other} are possible");
-        let keeps = choice.program().nests().any(|nest| nest.inputs().iter().any(|input| input.kept_by().is_some()));
+        let keeps = choice.program().nests().any(|nest| nest.inputs().iter().any(|input| input.reused.is_some()));
         kept.set(kept.get() + usize::from(keeps));
         closed.set(closed.get() + usize::from(keeps && choice.gap() == 0.0));
         Ok(())
@@ -229,14 +229,14 @@ fn none_is_faster_than_the_chosen_one_in_rounds() {
         let choice = search(&stages, ranks, machine).rounds(rounds.clone()).find();
         let choice = choice.map_err(|why| TestCaseError::fail(why.to_string()))?;
         run(choice.program()).map_err(TestCaseError::fail)?;
-        prop_assert_eq!(choice.program().body().repeats.len(), 1);
+        prop_assert_eq!(choice.program().body().rounds.len(), 1);
         prop_assert_eq!(choice.gap(), 0.0);
         let (seconds, other) = (choice.cost().seconds(), combined_in_rounds(&stages, &rounds, ranks, machine));
         prop_assert!(seconds <= other * (1.0 + 1e-9), "{seconds} are chosen, and {other} are possible");
         let once = search(&stages, ranks, machine).find().map_err(|why| TestCaseError::fail(why.to_string()))?;
         other_than_once.set(other_than_once.get() + usize::from(once.schedules() != choice.schedules()));
-        let is_kept = |nest: &polyshard_program::Nest| nest.inputs().iter().any(|input| input.brought == Brought::Once);
-        kept.set(kept.get() + usize::from(choice.program().nests().any(is_kept)));
+        let is_kept = choice.program().body().in_first_round().contains(&true);
+        kept.set(kept.get() + usize::from(is_kept));
         Ok(())
     };
     runner.run(&problem, law).unwrap_or_else(|error| panic!("{error}"));

@@ -6,7 +6,7 @@ use polyshard::kernel;
 use polyshard::layout::{DType, Mesh};
 use polyshard::planner::placement::{PlacedMesh, matrices};
 use polyshard::planner::reduce::Strategy;
-use polyshard::program::{Algorithm, Direction, Leg, LegId, NestId, Owners, Program, StagedLeg, TileId};
+use polyshard::program::{Algorithm, Direction, Leg, LegId, Owners, Program, StagedLeg};
 use polyshard::runtime::Element;
 use polyshard::schedule::{Schedule, Var, dim};
 
@@ -17,13 +17,13 @@ use polyshard::schedule::{Schedule, Var, dim};
 /// If a procedure of the planner is refused.
 pub fn by_procedure(program: &Program, choices: &mut Choices<'_>) -> Option<Program> {
     let mut legs = Vec::new();
-    for (number, nest) in program.nests().enumerate() {
-        let (nest, tile, output) = (NestId(number), TileId(nest.transfers.len() - 1), nest.output());
+    for nest in program.nests() {
+        let output = nest.output();
         for (leg, route) in (0..).map(LegId).zip(&output.route.legs).filter(|_| output.ahead == 0) {
             let Leg::Collective { axes, owners: Owners::All, .. } = route else { continue };
             let is_in_order = output.direction == (Direction::Out { any_order: false }) && choices.one_in(6);
             let by = Algorithm::Procedure(procedure(program.mesh(), axes, is_in_order, choices));
-            legs.push(StagedLeg { nest, tile, leg, by, why: "at random".into() });
+            legs.push(StagedLeg { transfer: output.id, leg, by, why: "at random".into() });
         }
     }
     let made = (!legs.is_empty()).then(|| program.in_stages(&legs));

@@ -2,7 +2,7 @@
 
 use super::Choices;
 use polyshard::layout::{AxisPart, Stages};
-use polyshard::program::{Algorithm, Leg, LegId, NestId, Program, StagedLeg, TileId};
+use polyshard::program::{Algorithm, Leg, LegId, Program, StagedLeg};
 
 /// The program with its collectives in stages, as many as its meshes allow and the choices give; none without such a
 /// collective.
@@ -11,14 +11,14 @@ use polyshard::program::{Algorithm, Leg, LegId, NestId, Program, StagedLeg, Tile
 /// If stages are refused that cover the coordinates.
 pub fn staged(program: &Program, choices: &mut Choices<'_>) -> Option<Program> {
     let mut legs = Vec::new();
-    for (number, nest) in program.nests().enumerate() {
-        let (nest, transfers) = (NestId(number), &nest.transfers);
-        for (tile, transfer) in transfers.iter().enumerate().filter(|(_, transfer)| transfer.ahead == 0) {
+    for nest in program.nests() {
+        let own = nest.transfers.iter().filter(|transfer| transfer.reused.is_none());
+        for transfer in own.filter(|transfer| transfer.ahead == 0) {
             for (leg, route) in (0..).map(LegId).zip(&transfer.route.legs) {
                 let Leg::Collective { axes, .. } = route else { continue };
                 let Some(stages) = stages_of(program, axes, choices) else { continue };
-                let (tile, by) = (TileId(tile), Algorithm::Stages(stages));
-                legs.push(StagedLeg { nest, tile, leg, by, why: "at random".into() });
+                let (transfer, by) = (transfer.id, Algorithm::Stages(stages));
+                legs.push(StagedLeg { transfer, leg, by, why: "at random".into() });
             }
         }
     }

@@ -294,13 +294,12 @@ fn inputs_that_are_awaited_later_give_the_sequential_result() {
     let program = summa.lower().expect("a legal schedule");
     let mut body = program.body().clone();
     let inside = body.statements.iter_mut().find_map(|statement| match statement {
-        Statement::Loop { body, .. } => Some(body),
+        Statement::Loop(_, body) => Some(body),
         _ => None,
     });
     // Begin, await, begin, await: of A, then of B.
     inside.expect("the loop over ko").swap(1, 2);
-    let apart = Program::new(&mesh, program.dtype(), program.arrays().to_vec(), body);
-    let apart = apart.expect("nothing reads a tile before it is there");
+    let apart = Program::new(body).expect("nothing reads a tile before it is there");
     let text = serde_json::to_string(&apart).expect("a program is written");
     let apart: Program = serde_json::from_str(&text).expect("a program is read");
     assert!(apart.to_string().contains("await A_tile") && apart != program, "{apart}");

@@ -6,7 +6,6 @@ use expect_test::expect;
 use ndarray::{ArrayD, ArrayViewD, ArrayViewMutD};
 use polyshard::leaf::register;
 use polyshard::prelude::*;
-use polyshard::program::Nest;
 use polyshard::runtime::{Transport, reference};
 use polyshard::text::parse_kernel;
 use proptest::prelude::*;
@@ -106,7 +105,7 @@ fn rounded(array: usize, at: &[usize]) -> f64 {
 
 /// The number of transfers of a program that fetch nothing.
 fn kept(program: &Program) -> usize {
-    program.nests().flat_map(Nest::kept).count()
+    program.nests().map(|nest| nest.kept().count()).sum()
 }
 
 /// The maximum of the bytes that a rank receives in a run by messages.
@@ -243,7 +242,7 @@ fn what_comes_in_another_way_or_while_its_leaf_computes_comes_again() {
         let brought = if expected == 1 { far.report().traffic_bytes } else { alone };
         let found = (program.report().traffic_bytes, received(&program));
         assert_eq!(found, (brought, brought), "{}", program.explain());
-        let hides = program.nests().map(|nest| nest.inputs()[0].interior_first).collect::<Vec<_>>();
+        let hides = program.nests().map(|nest| nest.inputs()[0].is_interior_first()).collect::<Vec<_>>();
         let hid = stages.map(|one| one.nest().inputs()[0].interior_first);
         assert_eq!(hides, [hid[0], hid[1] && expected == 0], "{program}");
         let expected: Vec<_> = stages.iter().flat_map(|one| run(one, element)).collect();

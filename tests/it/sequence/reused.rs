@@ -5,7 +5,7 @@ use super::rounds::run;
 use super::{element, whole};
 use ndarray::ArrayD;
 use polyshard::prelude::*;
-use polyshard::program::Nest;
+use polyshard::program::NestView;
 use polyshard::schedule::Clause;
 use polyshard::source::{SourceOptions, rust_source};
 use polyshard::text::parse_kernel;
@@ -15,7 +15,7 @@ use std::cell::Cell;
 
 /// The number of nests in which several transfers reuse one tile.
 fn sharing(program: &Program) -> usize {
-    let shares = |nest: &&Nest| {
+    let shares = |nest: &NestView<'_>| {
         let tiles: Vec<_> = nest.kept().map(|(_, from)| from).collect();
         tiles.iter().enumerate().any(|(nth, from)| tiles[..nth].contains(from))
     };

@@ -4,7 +4,7 @@ use super::{element, inputs, product, two_products, ways};
 use expect_test::expect;
 use ndarray::ArrayD;
 use polyshard::prelude::*;
-use polyshard::program::{Array, ArrayId, ArrayKind, Body, Carried, Move, Repeat};
+use polyshard::program::{Array, ArrayId, ArrayKind, Body, Carried, Rounds, Transfer};
 use polyshard::runtime::{Transport, reference};
 use proptest::prelude::*;
 
@@ -357,17 +357,17 @@ fn rounds_may_begin_with_the_output_that_a_run_is_given() {
         array("N", &columns, ArrayKind::Temporary),
     ];
     for times in 0..3 {
-        let mut body = Body::default();
+        let mut body = Body { arrays: arrays.clone(), ..Body::new(&mesh, polyshard::layout::DType::I64) };
         let moved = |from, to, shardings| {
-            Move::direct([from, to].map(ArrayId), shardings, polyshard::layout::DType::I64, Vec::new())
+            Transfer::between([from, to].map(ArrayId), shardings, polyshard::layout::DType::I64, Vec::new())
         };
         body.transfer(moved(2, 3, [&columns, &rows]));
         body.transfer(moved(3, 4, [&rows, &columns]));
         let round = std::mem::take(&mut body.statements);
         body.transfer(moved(0, 1, [&rows, &columns]));
         let carried = vec![Carried { first: ArrayId(1), value: ArrayId(2), next: ArrayId(4) }];
-        body.repeat(Repeat { times, until: None, carried }, round);
-        let program = Program::new(&mesh, polyshard::layout::DType::I64, arrays.clone(), body).expect("rounds");
+        body.repeat(Rounds { times, until: None, carried }, round);
+        let program = Program::new(body).expect("rounds");
         assert_eq!(run(&program, element), [whole(&[4, 6], |at| element(0, at))], "{times} rounds, {program}");
     }
 }

@@ -59,8 +59,8 @@ pub(crate) fn described(of: &Description<'_>) -> String {
     if let Some(gap) = gap {
         row("search", sure(*gap));
     }
-    for repeat in &program.body().repeats {
-        row("repeat", program.shown_rounds(repeat));
+    for rounds in &program.body().rounds {
+        row("repeat", program.shown_rounds(rounds));
     }
     row("moves", moves(program));
     let report = program.report();
@@ -133,7 +133,7 @@ fn of_stages(program: &Program, words: u64) -> String {
         let [as_they_lie, _] = nest.lower_bounds();
         as_they_lie.elements()
     });
-    let several = program.nests().count() > 1 && program.body().repeats.is_empty();
+    let several = program.nests().count() > 1 && program.body().rounds.is_empty();
     match bounds.sum::<u64>() {
         // The bounds do not hold for data that one kernel reuses from another.
         least if least > 0 && several && program.nests().all(|nest| nest.kept().next().is_none()) => {
@@ -167,13 +167,15 @@ fn path(program: &Program) -> String {
 
 fn moves(program: &Program) -> String {
     let of_nests = program.nests().flat_map(|nest| {
-        nest.transfers.iter().zip(nest.volumes()).filter_map(|(transfer, volume)| {
+        let transfers = nest.transfers.iter().zip(nest.volumes());
+        let moved = transfers.filter_map(|(transfer, volume)| {
             let pattern = nest.pattern_of(transfer);
             let times = if volume.times > 1 { format!(" in {} steps", volume.times) } else { String::new() };
             let bytes = scaled(volume.received as f64, "B");
-            (pattern != Pattern::Local && transfer.kept_by().is_none())
+            (pattern != Pattern::Local && transfer.reused.is_none())
                 .then(|| format!("{} {pattern}, {bytes}{times}", nest.tensor_name(transfer.tensor)))
-        })
+        });
+        moved.collect::<Vec<_>>()
     });
     let between = program.moves().map(|moved| {
         let [source, target] = [moved.source, moved.target].map(|id| program.array(id));

@@ -10,7 +10,7 @@ use polyshard::machine::units::{bytes, scaled, seconds};
 use polyshard::planner::cost::{CostError, CostedPart, PartCost, Prices};
 use polyshard::planner::placement::PlacedMesh;
 use polyshard::planner::{Sequence, redistribution};
-use polyshard::program::{Direction, Pattern, Priced, Program, TensorId, TransferId};
+use polyshard::program::{Direction, Pattern, Priced, Program, TensorId};
 use polyshard::schedule::{Schedule, Step};
 use polyshard::search::{Candidate, Choose};
 use serde::Serialize;
@@ -169,7 +169,7 @@ fn way(
         }
     };
     let step = |part: &PartCost| {
-        let CostedPart::Transfer(TransferId::Tile { tile, .. }) = part.part else {
+        let CostedPart::Transfer(id) = part.part else {
             let [left, right, out] = &needed;
             return WayStep {
                 operation: "multiply".to_owned(),
@@ -181,7 +181,7 @@ fn way(
                 seconds: part.seconds,
             };
         };
-        let transfer = &nest.transfers[tile.0];
+        let transfer = &nest.transfers[id.0];
         let TensorId(nth) = transfer.tensor;
         let mut at = [ends[nth].to_string(), needed[nth].to_string()];
         if transfer.direction != Direction::In {
@@ -199,17 +199,15 @@ fn way(
         // Memory that the product holds is counted with the product.
         let tile = ends[nth].sharding.local_len(&vec![0; mesh.ndim()]) * computed.size();
         memory = memory.saturating_add(cost.memory.saturating_sub(tile as u64));
-        for (number, step) in program.moves().enumerate() {
+        for step in program.moves() {
             let shown = |sharding: &Sharding| match between.iter().find(|array| array.sharding == *sharding) {
                 Some(array) => array.to_string(),
                 // Over the digits of an axis, say.
                 None => format!("{} {sharding}", ends[nth].tensor),
             };
             let at = [step.source, step.target].map(|id| shown(&program.array(id).sharding));
-            let is_it =
-                |part: &&PartCost| matches!(part.part, CostedPart::Transfer(TransferId::Array(id)) if id.0 == number);
-            let part = cost.parts.iter().find(is_it);
-            steps[if nth < 2 { 0 } else { 2 }].push(moves(&step.pattern, at, &ends[nth].tensor, part));
+            let part = cost.parts.iter().find(|part| part.part == CostedPart::Move(step.id));
+            steps[if nth < 2 { 0 } else { 2 }].push(moves(&step.pattern(), at, &ends[nth].tensor, part));
         }
     }
     let steps = Vec::from_iter(steps.into_iter().flatten());

@@ -12,8 +12,8 @@ use super::super::body::Writer;
 use super::super::items::{check, element, identity as identity_of, mesh, new_sharding, reduce_op, sharding_function};
 use super::super::names::Names as KernelNames;
 use super::super::{imports, mentions, table};
-use super::{Action, Argument, Names, Step, Walk};
-use polyshard_program::{ArrayId, ArrayKind, Assign, LeafOp, Leg, NestId, Owners, Program, Route, Statement};
+use super::{Action, Argument, Names, Step, Walk, fetches_once};
+use polyshard_program::{ArrayId, ArrayKind, Assign, KernelId, LeafOp, Leg, Owners, Program, Route, Statement};
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 
@@ -46,8 +46,8 @@ struct Kernel<'a> {
 }
 
 impl<'a> Kernel<'a> {
-    fn new(program: &Program, names: &'a Names, id: NestId, statements: &[Statement]) -> Self {
-        let nest = &program.body().nests[id.0];
+    fn new(program: &Program, names: &'a Names, id: KernelId, statements: &[Statement]) -> Self {
+        let nest = &program.body().nest(id);
         let own = KernelNames::new(nest);
         let field = match &nest.leaf.op {
             LeafOp::Named { .. } => format_ident!("leaf_{}", id.0 + 1),
@@ -57,7 +57,7 @@ impl<'a> Kernel<'a> {
         let (body, element, name) = (writer.body(id.0, statements), element(nest), &names.kernels[id.0]);
         let (inputs, output) = own.tensors.split_at(nest.kernel.inputs().len());
         let scalars = &own.scalars;
-        let is_first = nest.brings_once().then(|| quote! { is_first: bool, });
+        let is_first = fetches_once(statements).then(|| quote! { is_first: bool, });
         let doc = format!(" `{}`.", nest.kernel.statement());
         let method = quote! {
             #[doc = #doc]
@@ -219,9 +219,9 @@ fn spelled(action: &Action<'_>, element: &Ident) -> TokenStream {
             let filled = filled.unwrap_or(quote! { None });
             quote! { let mut #array = self.#room.array(self.world, &#sharding(), #filled)?; }
         }
-        Action::Begin { nest: NestId(nest), array, before } => {
-            let nest = Literal::usize_unsuffixed(*nest);
-            quote! { self.engine.begin_version(#nest, &mut #array, #before); }
+        Action::Begin { kernel: KernelId(kernel), array, before } => {
+            let kernel = Literal::usize_unsuffixed(*kernel);
+            quote! { self.engine.begin_version(#kernel, &mut #array, #before); }
         }
         Action::Run { kernel, inputs, output, scalars, round } => {
             let is_first = round.map(|round| quote! { #round == 0, });

@@ -17,12 +17,12 @@ fn programs_that_do_not_await_what_leaves() {
     let with = |change: &dyn Fn(&mut Vec<Statement>)| {
         let mut body = program.body().clone();
         change(&mut body.statements);
-        Program::new(program.mesh(), program.dtype(), program.arrays().to_vec(), body)
+        Program::new(body)
     };
     assert_eq!(with(&|_| ()).expect("the program").to_string(), program.to_string());
     fn in_loop(statements: &mut [Statement]) -> &mut Vec<Statement> {
         let bodies = statements.iter_mut().filter_map(|statement| match statement {
-            Statement::Loop { body, .. } => Some(body),
+            Statement::Loop(_, body) => Some(body),
             _ => None,
         });
         bodies.last().expect("a loop")
@@ -32,14 +32,21 @@ fn programs_that_do_not_await_what_leaves() {
         |statements| statements.push(statements.last().expect("it awaits the last").clone()),
         |statements| drop(in_loop(statements).pop()),
         |statements| {
-            let Some(Statement::AwaitFor { iteration, .. }) = in_loop(statements).last_mut() else {
+            let Some(Statement::End(_, At { iteration, .. })) = in_loop(statements).last_mut() else {
                 panic!("it awaits")
             };
             *iteration = Iteration::Earlier(2);
         },
     ];
+    let mut said = Vec::new();
     for change in changes {
         let refused = with(&change).expect_err("it is no program").to_string();
-        assert_eq!(refused, "statement 1: `matmul` has statements that do not follow from its transfers");
+        said.push(refused);
     }
+    expect![[r#"
+        statement 1: `matmul` does not end its transfer, number 2
+        statement 1: `matmul` ends its transfer, number 2, which is not the first in flight there
+        statement 1: `matmul` ends its transfer, number 2, which is not the first in flight there
+        statement 1: `matmul` ends its transfer, number 2, which is not the first in flight there"#]]
+    .assert_eq(&said.join("\n"));
 }

@@ -24,7 +24,7 @@ fn moves_between_arrays_that_do_not_fit() {
     let kept = Sharding::new(&Mesh::new([("x", 3)]), &[4, 4], &[Placement::block(0, "x")]).expect("a sharding");
     let of_part = |kept: Sharding| {
         let mut body = moves([(0, 1)]);
-        body.moves[0].kept = Some(kept);
+        body.transfers[0].kept = Some(kept);
         body
     };
     check(
@@ -55,8 +55,8 @@ fn moves_by_invalid_routes() {
     let exchange = || Leg::exchange([Reach::All]);
     let along = |direction: Direction, legs: &[Leg]| {
         let mut body = moves([(0, 1)]);
-        body.moves[0].direction = direction;
-        body.moves[0].route = Route::between_arrays(legs);
+        body.transfers[0].direction = direction;
+        body.transfers[0].route = Route::between_arrays(legs);
         body
     };
     let by = |legs: &[Leg]| along(Direction::In, legs);
@@ -96,11 +96,11 @@ fn moves_by_invalid_routes() {
         || vec![array("A", by_rows(), ArrayKind::Input), array("B", sharding(&[4, 4], &[]), ArrayKind::Output)];
     let called = |pattern: Pattern, leg: Leg| {
         let mut body = by(&[leg]);
-        body.moves[0].pattern = pattern;
+        body.transfers[0].called = Some(pattern);
         body
     };
     let gathered = Pattern::all_gather([mesh().1]);
-    let accepted = Program::new(&mesh().0, DType::F64, everywhere(), called(gathered.clone(), parts()));
+    let accepted = program(DType::F64, everywhere(), called(gathered.clone(), parts()));
     assert!(accepted.is_ok(), "{accepted:?}");
     check(
         DType::F64,
@@ -141,17 +141,17 @@ fn moves_by_invalid_routes() {
         closing(&[exchange()]),
         along(Direction::Out { any_order: true }, &[exchange()]),
     ] {
-        let error = Program::new(&mesh().0, DType::F64, arrays(), body).expect_err("no such route");
+        let error = program(DType::F64, arrays(), body).expect_err("no such route");
         assert_eq!(error.to_string(), misled);
     }
     for body in [by(&[exchange()]), along(Direction::Out { any_order: true }, &[exchange()])] {
-        let error = Program::new(&mesh().0, DType::F64, sums(), body).expect_err("its sums are closed in order");
+        let error = program(DType::F64, sums(), body).expect_err("its sums are closed in order");
         assert_eq!(error.to_string(), misled);
     }
     let open_everywhere =
         || vec![array("A", open(&[]), ArrayKind::Input), array("B", sharding(&[4, 4], &[]), ArrayKind::Output)];
     for legs in [vec![Leg::with_one(vec![0], &[1])], vec![exchange(), everywhere_summed()]] {
-        let error = Program::new(&mesh().0, DType::F64, open_everywhere(), closing(&legs)).expect_err("all own it");
+        let error = program(DType::F64, open_everywhere(), closing(&legs)).expect_err("all own it");
         assert_eq!(error.to_string(), misled);
     }
     for (arrays, body) in [
@@ -160,14 +160,14 @@ fn moves_by_invalid_routes() {
         (open_everywhere(), closing(&[everywhere_summed().by(Algorithm::Library)])),
         (open_everywhere(), closing(&[everywhere_summed().by(Algorithm::Chain(2))])),
     ] {
-        let error = Program::new(&mesh().0, DType::F64, arrays, body).expect_err("no such algorithm");
+        let error = program(DType::F64, arrays, body).expect_err("no such algorithm");
         assert_eq!(
             error.to_string(),
             "statement 1: `A` has an invalid route: its collective cannot be carried out by the algorithm that it names"
         );
     }
     let mut maxima = closing(&[everywhere_summed()]);
-    maxima.moves[0].op = Assign::Max;
+    maxima.transfers[0].op = Assign::Max;
     check(
         DType::F64,
         open_everywhere(),

@@ -2,8 +2,8 @@
 
 use super::*;
 use polyshard_dsl::pin;
+use polyshard_program::StagedLeg;
 use polyshard_program::reduction::{Collective, Lowered, LoweredStep};
-use polyshard_program::{StagedLeg, TileId};
 
 /// A product of 4 by 4 matrices whose sums meet along `x`.
 fn summed() -> Schedule {
@@ -28,15 +28,14 @@ fn in_order(groups: &[Vec<usize>]) -> Procedure {
 fn refused(schedule: Schedule, tile: usize, procedure: Procedure, why: &str) {
     let program = schedule.lower().expect("a program");
     let by = Algorithm::Procedure(procedure);
-    let leg =
-        StagedLeg { nest: NestId(0), tile: TileId(tile), leg: LegId(0), by: by.clone(), why: "it is tried".into() };
+    let leg = StagedLeg { transfer: TransferId(tile), leg: LegId(0), by: by.clone(), why: "it is tried".into() };
     let asked = program.in_stages(&[leg]).expect_err("it cannot be").to_string();
     let mut body = program.body().clone();
-    let Leg::Collective { by: place, .. } = &mut body.nests[0].transfers[tile].route.legs[0] else {
+    let Leg::Collective { by: place, .. } = &mut body.transfers[tile].route.legs[0] else {
         panic!("no collective\n{program}")
     };
     *place = by;
-    let made = Program::new(program.mesh(), program.dtype(), program.arrays().to_vec(), body);
+    let made = Program::new(body);
     for said in [asked, made.expect_err("it cannot be").to_string()] {
         assert!(said.starts_with("statement 1: `matmul` has ") && said.ends_with(why), "{said}");
     }
@@ -91,7 +90,7 @@ fn procedures_that_do_not_add_up_an_output_of_all() {
 fn procedures_in_another_order_of_ranks_are_programs() {
     let program = summed().shard("C", []).reassociate("C").lower().expect("a program");
     let by = Algorithm::Procedure(direct(&[vec![1, 0]]));
-    let leg = StagedLeg { nest: NestId(0), tile: TileId(2), leg: LegId(0), by, why: "rank 1 is near".into() };
+    let leg = StagedLeg { transfer: TransferId(2), leg: LegId(0), by, why: "rank 1 is near".into() };
     let made = program.in_stages(&[leg]).expect("it adds up all");
     let shown = made.explain();
     assert!(shown.contains("all-reduce along x by AllReduce, in any order\n"), "{shown}");
@@ -102,13 +101,8 @@ fn procedures_in_another_order_of_ranks_are_programs() {
     let claim = "what is summed up is independent of x, and its procedure combines the ranks along x once";
     assert!(shown.contains(claim), "{shown}");
     // As one call again, the program is the original except for the reasons that it states.
-    let at_once = StagedLeg {
-        nest: NestId(0),
-        tile: TileId(2),
-        leg: LegId(0),
-        by: Algorithm::Library,
-        why: "it was tried".into(),
-    };
+    let at_once =
+        StagedLeg { transfer: TransferId(2), leg: LegId(0), by: Algorithm::Library, why: "it was tried".into() };
     let again = made.in_stages(&[at_once]).expect("it is at once");
     assert_eq!(again.to_string(), program.to_string());
     assert!(!again.explain().contains("procedure: ") && again.explain().contains("stages: it was tried"));

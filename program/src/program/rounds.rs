@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Maximum number of rounds of a program, so that the bytes that they move can be counted.
 pub const MOST_ROUNDS: u64 = 1 << 40;
 
-/// How often the statements of a [`Repeat`](crate::Statement::Repeat) run, and which arrays are carried from one round to the next.
+/// How often the statements of [`Rounds`](crate::Statement::Rounds) run, and which arrays are carried from one round to the next.
 ///
 /// ```text
 /// A' is first A, and then B of the previous round
@@ -21,7 +21,7 @@ pub const MOST_ROUNDS: u64 = 1 << 40;
 /// Arrays that are not carried start each round without values, with the initial value of their kernel's sums.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Repeat {
+pub struct Rounds {
     /// Maximum number of rounds; with 0, each `value` is its `first`.
     pub times: u64,
     /// The condition that ends the rounds earlier.
@@ -53,7 +53,7 @@ pub struct Carried {
     pub next: ArrayId,
 }
 
-impl Repeat {
+impl Rounds {
     /// Returns the arrays that are renamed between rounds, each once.
     #[must_use]
     pub fn renamed(&self) -> Vec<ArrayId> {
