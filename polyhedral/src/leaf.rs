@@ -7,10 +7,10 @@ use crate::named;
 use crate::nest::Depth;
 use crate::planned::Planned;
 use crate::products::{Plan, Shape};
-use crate::range::{Span, position};
+use crate::range::position;
 use crate::state::Tensorized;
 use polyshard_program::{
-    Access, Affine, Assign, Blocks, Expr, Kernel, Leaf, LeafAccess, LeafKind, LeafLoop, LeafLoopId, LeafNumber, LeafOp,
+    Access, Affine, Assign, Blocks, Kernel, Leaf, LeafAccess, LeafKind, LeafLoop, LeafLoopId, LeafNumber, LeafOp,
     Number, Ranges, Region, Role, StepId, TensorId, Value, list,
 };
 
@@ -61,18 +61,23 @@ fn asked_for(context: &Context<'_>, tensorized: &Tensorized, depth: Depth) -> Re
 fn at_depth(context: &Context<'_>, depth: Depth, op: LeafOp, step: Option<StepId>) -> Leaf {
     let (kernel, ranges, fixed) = (context.kernel(), &context.ranges, context.fixed(depth));
     let spans: Vec<_> = (0..kernel.vars().len()).map(|var| fixed.variable(var)).collect();
-    let access = |access: &Access| leaf_access(access, kernel, &spans);
     let loops = kernel.vars().iter().zip(&spans).map(|(var, span)| LeafLoop {
         var: var.name,
         low: span.low.clone(),
         count: span.count(ranges),
         stride: span.stride(),
     });
+    let loops: Vec<_> = loops.collect();
+    let access = |access: &Access| {
+        let tensor = kernel.tensors().position(|tensor| tensor.name == access.tensor);
+        let tensor = tensor.expect("a checked kernel declares all its tensors; this is a bug in polyshard");
+        LeafAccess::new(access, TensorId(tensor), &loops)
+    };
     Leaf {
-        loops: loops.collect(),
         target: access(kernel.target()),
         operands: kernel.value().accesses().into_iter().map(access).collect(),
-        numbers: kernel.value().indices().into_iter().map(|index| leaf_number(index, kernel, &spans)).collect(),
+        numbers: kernel.value().indices().into_iter().map(|index| LeafNumber::new(index, &loops)).collect(),
+        loops,
         op,
         overwrites: false,
         interior: None,
@@ -113,28 +118,6 @@ fn is_box_of(context: &Context<'_>, leaf: &Leaf, vars: &[usize], depth: Depth) -
     let values = Region { blocks, ..Region::of_ranges(ranges) };
     let exact = context.relation(&context.relations.needed(depth, &indices))?;
     exact.is_equal(&context.relation(&context.relations.elements(depth, &values))?)
-}
-
-fn leaf_access(access: &Access, kernel: &Kernel, spans: &[Span]) -> LeafAccess {
-    // A tile holds the elements of a periodic index as if it did not wrap, so that the leaf walks with one stride.
-    let access = &access.unwrapped();
-    let tensor = kernel.tensors().position(|tensor| tensor.name == access.tensor);
-    let dims = access.index.iter().map(|index| leaf_number(index, kernel, spans));
-    let (base, strides) = dims.map(|LeafNumber { base, strides }| (base, strides)).unzip();
-    LeafAccess {
-        tensor: TensorId(tensor.expect("a checked kernel declares all its tensors; this is a bug in polyshard")),
-        base,
-        strides,
-    }
-}
-
-fn leaf_number(index: &Affine, kernel: &Kernel, spans: &[Span]) -> LeafNumber {
-    let base = index.terms.iter().fold(Expr::constant(index.constant), |sum, &(name, factor)| {
-        sum.add(&spans[position(kernel, name)].low.multiply(factor))
-    });
-    let vars = kernel.vars().iter().zip(spans);
-    let strides = vars.map(|(var, span)| index.coefficient(var.name).saturating_mul(span.stride()));
-    LeafNumber { base, strides: strides.collect() }
 }
 
 /// The roles of the variables and the scalar factor, if the kernel is a sum of products of two tensors.

@@ -170,7 +170,7 @@ impl Route {
     }
 
     /// Returns the maximum bytes that a rank holds during the move from `source` to `target` in addition to these arrays, with `element`
-    /// bytes for each element. The packed copy of a part of a shard ([`Move::kept`](crate::Move::kept)) that is gathered is not counted
+    /// bytes for each element. The packed copy of a part of a shard ([`Transfer::kept`](crate::Transfer::kept)) that is gathered is not counted
     /// here.
     #[must_use]
     pub fn staged_between(&self, source: &Sharding, target: &Sharding, element: usize) -> u64 {

@@ -39,6 +39,7 @@ pub use time_steps::{MOST_TIME_STEPS, TimeSteps};
 pub use transfer::{Buffers, End, Tile, Transfer};
 pub use view::{NestView, TransferView};
 
+use crate::affine::Affine;
 use crate::expr::Expr;
 use crate::hint::Hint;
 use crate::ids::{ArrayId, Axes, LoopId, OperandId, StepId, TensorId, TransferId};
@@ -46,7 +47,7 @@ use crate::kernel::Kernel;
 use crate::pattern::LeafKind;
 use crate::proof::Report;
 use crate::tile_statement::TileStatement;
-use crate::value::Value;
+use crate::value::{Access, Value};
 use polyshard_layout::Name;
 
 /// A kernel as its schedule lowered it: a row of the table of kernels, with the numbers of the arrays, loops and transfers that it uses.
@@ -131,6 +132,29 @@ pub struct LeafNumber {
     pub base: Expr,
     /// How far each loop moves it.
     pub strides: Vec<i64>,
+}
+
+impl LeafNumber {
+    /// Returns an index of a kernel as a number in a leaf with these loops, as if it did not wrap.
+    #[must_use]
+    pub fn new(index: &Affine, loops: &[LeafLoop]) -> Self {
+        let base = loops.iter().fold(Expr::constant(index.constant), |sum, inner| {
+            sum.add(&inner.low.multiply(index.coefficient(inner.var)))
+        });
+        let strides = loops.iter().map(|inner| index.coefficient(inner.var).saturating_mul(inner.stride));
+        Self { base, strides: strides.collect() }
+    }
+}
+
+impl LeafAccess {
+    /// Returns an access of a kernel to a tensor in a leaf with these loops. A tile holds the elements of a periodic index as if it did
+    /// not wrap, so that the leaf walks with one stride.
+    #[must_use]
+    pub fn new(access: &Access, tensor: TensorId, loops: &[LeafLoop]) -> Self {
+        let dims = access.index.iter().map(|index| LeafNumber::new(&index.unwrapped(), loops));
+        let (base, strides) = dims.map(|LeafNumber { base, strides }| (base, strides)).unzip();
+        Self { tensor, base, strides }
+    }
 }
 
 /// The role of a contraction's loop for its operands.

@@ -5,10 +5,8 @@ use ndarray::{ArrayD, IxDyn};
 use polyshard::layout::AxisExpr;
 use polyshard::planner::{MemoryBound, Ops, PlanOptions, SequenceError};
 use polyshard::prelude::*;
-use polyshard::program::Statement;
 use polyshard::runtime::reference;
 use polyshard::schedule::Clause;
-use polyshard::source::{SourceOptions, rust_source};
 use proptest::prelude::*;
 
 mod flow;
@@ -377,67 +375,6 @@ fn ways(mesh: &Mesh, row: Var, column: Var, way: usize) -> Vec<Clause> {
     }
 }
 
-/// The same program with each move begun as soon as its source is written, and awaited at its previous place.
-fn begun_early(program: &Program) -> Program {
-    let mut body = program.body().clone();
-    let mut statements: Vec<Statement> = Vec::new();
-    for span in program.body().spans(&program.body().statements) {
-        match span.statements {
-            [Statement::Begin(id, at)] if span.kernel.is_none() => {
-                let source = body.moved(*id).expect("a move").source;
-                let after = |statement: &Statement| match *statement {
-                    Statement::End(id, _) => body.moved(id).is_some_and(|moved| moved.target == source),
-                    Statement::Compute(kernel, _) => body.kernels[kernel.0].writes() == source,
-                    _ => false,
-                };
-                let last = statements.iter().rposition(after).map_or(0, |last| last + 1);
-                // All of a kernel's statements are together.
-                let of_kernels = |statement: &Statement| match *statement {
-                    Statement::Begin(id, _) | Statement::End(id, _) => body.moved(id).is_none(),
-                    Statement::Fill(_) => true,
-                    _ => false,
-                };
-                let is_behind = last > 0 && matches!(statements[last - 1], Statement::Compute(..));
-                let rest = statements[last..].iter().take_while(|next| is_behind && of_kernels(next)).count();
-                statements.insert(last + rest, Statement::Begin(*id, *at));
-            }
-            // They are freed again after their new last use.
-            [Statement::Free(_)] => {}
-            [Statement::Rounds(..)] => unreachable!("these sequences repeat nothing"),
-            together => statements.extend_from_slice(together),
-        }
-    }
-    body.statements = statements;
-    Program::new(body).unwrap_or_else(|why| panic!("{why}\n{program}"))
-}
-
-#[test]
-fn moves_begin_before_the_kernels_that_do_not_need_them() {
-    let mesh = Mesh::new([("x", 2), ("y", 2)]);
-    let [first, second] = two_products(&mesh);
-    let sequence = Sequence::new().stage(&first, ["A", "B"], "C").stage(&second, ["C", "D"], "E");
-    let columns = Sharding::new(&mesh, &[7, 4], &[Placement::block(1, "x")]).expect("a sharding");
-    let program = begun_early(&sequence.input("D", &columns).build().expect("stages that fit"));
-    expect![[r#"
-        program over (x: 2, y: 2), i64
-            input         A[6, 5]: [0 @ x]
-            input         B[5, 7]: [0 @ y]
-            input         D[7, 4]: [1 @ x]
-         1  begin move    D' = D: [1 @ x] to [0 @ y], all_to_all(x)
-         2  run           C = product(A, B), C[m, n] += A[m, k] * B[k, n]
-         3  move          C' = C: [0 @ x, 1 @ y] to [0 @ [x, y]], exchange
-            await         D'
-         4  run           E = product(C', D'), C[m, n] += A[m, k] * B[k, n]
-            output        E[6, 4]: [0 @ x, 1 @ y]
-    "#]]
-    .assert_eq(&program.to_string());
-    let source = rust_source(&program, &SourceOptions::default());
-    let at = |text: &str| source.find(text).unwrap_or_else(|| panic!("no `{text}` in\n{source}"));
-    assert!(at("self.step_1.run(self.world") < at("self.product_1(a_0"), "{source}");
-    let read: Program = serde_json::from_str(&serde_json::to_string(&program).expect("written")).expect("read");
-    assert_eq!(read, program);
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
@@ -458,7 +395,7 @@ proptest! {
         let second = product(&mesh, [rows, hidden, columns], clauses(&way[3..]));
         let sequence = Sequence::new().stage(&first, ["X", "W1"], "Y").stage(&second, ["Y", "W2"], "Z").build();
         let sequence = sequence.expect("stages that fit");
-        let early = begun_early(&sequence);
+        let early = in_flight::begun_early(&sequence);
         let found = polyshard::spmd(mesh.size(), |world| {
             let arrays = inputs(world, &sequence)?;
             let inputs: Vec<_> = arrays.iter().collect();

@@ -5,11 +5,15 @@
 //! regions, ranks that communicate together make the same calls. It does not check that the right elements move: isl proved
 //! that when the schedule was lowered, and the file states it. Tests: `program/tests/it/refused.rs`.
 
-use super::{Algorithm, Direction, End, Leaf, LeafAccess, Leg, NestView, Owners, Region, Transfer, TransferView};
+use super::{
+    Algorithm, Direction, End, Leaf, LeafAccess, LeafNumber, Leg, NestView, Owners, Region, Transfer, TransferView,
+};
+use crate::affine::Affine;
 use crate::bounds::LIMIT;
 use crate::expr::{Expr, Symbol};
 use crate::ids::{AxisId, Depth, LegId, OperandId, StepId, TensorId};
 use crate::kernel::Assign;
+use crate::value::Access;
 use polyshard_layout::{AxisSource, Reach};
 
 impl NestView<'_> {
@@ -255,36 +259,30 @@ impl NestView<'_> {
 
     fn leaf_fits(&self, leaf: &Leaf) -> Result<(), String> {
         self.step(leaf.step).map_err(|why| format!("has a leaf {why}"))?;
-        let (all, loops) = (Depth(self.loops.len()), leaf.loops.len());
-        let access = |access: &LeafAccess| {
-            let shape = self.shardings.get(access.tensor.0).map(|sharding| sharding.shape());
-            let ndim = shape.map_or(usize::MAX, <[usize]>::len);
-            // A stride is multiplied by the number of elements between neighbours along the dimension, at most all
-            // elements.
-            let elements =
-                shape.into_iter().flatten().fold(1i128, |all, &extent| all.saturating_mul(extent.max(1) as i128));
-            let near = |&stride: &i64| i128::from(stride).abs().saturating_mul(elements) <= LIMIT;
-            access.base.len() == ndim
-                && access.strides.len() == ndim
-                && access.base.iter().all(|base| self.is_in_scope(base, all))
-                && access.strides.iter().all(|strides| strides.len() == loops && strides.iter().all(near))
-        };
+        let all = Depth(self.loops.len());
         let interior = leaf.interior.iter().flat_map(|interior| &interior.ranges);
-        let loops_fit = leaf.loops.iter().all(|l| self.is_in_scope(&l.low, all) && self.is_in_scope(&l.count, all))
+        let vars = self.kernel.vars().iter().map(|var| var.name);
+        let loops_fit = leaf.loops.iter().map(|inner| inner.var).eq(vars)
+            && leaf.loops.iter().all(|inner| (1..=LIMIT).contains(&i128::from(inner.stride)))
+            && leaf.loops.iter().all(|l| self.is_in_scope(&l.low, all) && self.is_in_scope(&l.count, all))
             && interior.into_iter().all(|(low, high)| self.is_in_scope(low, all) && self.is_in_scope(high, all));
-        let accesses = self.kernel.value().accesses();
-        let reads = leaf.operands.len() == accesses.len()
-            && leaf.operands.iter().zip(&accesses).all(|(operand, read)| {
-                let tensor = self.kernel.inputs().get(operand.tensor.0);
-                tensor.is_some_and(|tensor| tensor.name == read.tensor) && access(operand)
-            });
-        let numbers = leaf.numbers.len() == self.kernel.value().indices().len()
-            && leaf.numbers.iter().all(|n| n.strides.len() == loops && self.is_in_scope(&n.base, all));
+        // All accesses follow from the loops.
+        let is_of = |found: &LeafAccess, access: &Access| {
+            let named = self.kernel.tensors().nth(found.tensor.0).is_some_and(|tensor| tensor.name == access.tensor);
+            named && *found == LeafAccess::new(access, found.tensor, &leaf.loops) && self.is_near(found)
+        };
+        let (value, target) = (self.kernel.value(), self.kernel.target());
+        let (accesses, indices) = (value.accesses(), value.indices());
+        let reads = || leaf.operands.iter().zip(&accesses).all(|(operand, read)| is_of(operand, read));
+        let number = |(found, index): (&LeafNumber, &&Affine)| {
+            *found == LeafNumber::new(index, &leaf.loops) && self.is_in_scope(&found.base, all)
+        };
         if !loops_fit
-            || !reads
-            || !numbers
-            || !access(&leaf.target)
+            || [leaf.operands.len(), leaf.numbers.len()] != [accesses.len(), indices.len()]
+            || !reads()
+            || !leaf.numbers.iter().zip(&indices).all(number)
             || leaf.target.tensor.0 != self.kernel.inputs().len()
+            || !is_of(&leaf.target, target)
         {
             return Err("has a leaf whose accesses differ from its kernel's".into());
         }
@@ -292,5 +290,15 @@ impl NestView<'_> {
             true => Ok(()),
             false => Err("has a leaf whose operation does not fit its loops and operands".into()),
         }
+    }
+
+    /// Whether the numbers in an access are within the limit, where a stride is multiplied by the number of elements between neighbours
+    /// along its dimension, at most all elements.
+    fn is_near(&self, access: &LeafAccess) -> bool {
+        let shape = self.shardings[access.tensor.0].shape();
+        let elements = shape.iter().fold(1i128, |all, &extent| all.saturating_mul(extent.max(1) as i128));
+        let near = |&stride: &i64| i128::from(stride).abs().saturating_mul(elements) <= LIMIT;
+        access.base.iter().all(|base| self.is_in_scope(base, Depth(self.loops.len())))
+            && access.strides.iter().flatten().all(near)
     }
 }

@@ -9,9 +9,13 @@ use crate::ids::{Depth, LegId, OperandId};
 use crate::part::{around, holds, spans};
 use crate::traffic::{Rank, in_all_steps};
 use polyshard_layout::{Along, ends_of_walk};
+use std::ops::Range;
 
 /// Ranks times steps times accesses beyond which nothing is checked: some ten milliseconds.
 const MOST: u64 = 1 << 15;
+
+/// Boxes of instances beyond which they are not compared with each other.
+const MOST_BOXES: usize = 1 << 11;
 
 impl NestView<'_> {
     /// Checks the steps of all ranks, if they are few, and returns whether it did.
@@ -32,7 +36,7 @@ impl NestView<'_> {
         if ranks.saturating_mul(steps).saturating_mul(each) > MOST {
             return Ok(false);
         }
-        let mut instances = 0u64;
+        let mut boxes = Vec::new();
         for rank in 0..self.mesh.size() {
             let rank = Rank::new(self, self.mesh.coordinates(rank));
             for (number, transfer) in
@@ -49,18 +53,59 @@ impl NestView<'_> {
                 })?;
             }
             in_all_steps(Depth(self.loops.len()), &extents, |counters| {
-                let counts = self.leaf.loops.iter().map(|inner| rank.value(&inner.count, counters).max(0) as u64);
-                instances = instances.saturating_add(counts.fold(1, u64::saturating_mul));
+                // Copies compute the same.
+                if self.copies.iter().all(|&axis| rank.coordinates[axis] == 0) {
+                    let values = self.leaf.loops.iter().map(|inner| {
+                        let first = rank.value(&inner.low, counters);
+                        first..first.saturating_add(rank.value(&inner.count, counters).saturating_mul(inner.stride))
+                    });
+                    boxes.push(values.collect());
+                }
                 self.leaf_stays_inside(&rank, counters)
             })?;
         }
         // Time steps compute elements of other ranks, too.
-        let of_kernel = self.kernel.vars().iter().map(|var| var.extent as u64);
-        let wanted = of_kernel.fold(self.mesh.group_size(&self.copies), u64::saturating_mul);
-        if self.time_steps.is_none() && instances != wanted {
-            return Err(format!("computes its statement {instances} times on all ranks, not {wanted} times"));
+        match self.time_steps {
+            None => self.is_every_instance_once(boxes),
+            Some(_) => Ok(true),
         }
-        Ok(true)
+    }
+
+    /// Checks that each instance of the statement is in one of the boxes of values of the leaf's loops, from which the loops take every
+    /// value that their stride reaches; returns whether it did, which it does not if there are many boxes.
+    fn is_every_instance_once(&self, mut boxes: Vec<Vec<Range<i64>>>) -> Result<bool, String> {
+        boxes.retain(|values| values.iter().all(|values| !values.is_empty()));
+        let stride = |nth: usize| self.leaf.loops[nth].stride;
+        let count = |values: &Vec<Range<i64>>| {
+            let counts =
+                values.iter().enumerate().map(|(nth, values)| ((values.end - values.start) / stride(nth)) as u64);
+            counts.fold(1, u64::saturating_mul)
+        };
+        let extents = || self.kernel.vars().iter().map(|var| var.extent as i64);
+        let is_outside = |values: &Vec<Range<i64>>| {
+            let mut all = values.iter().zip(extents()).enumerate();
+            all.any(|(nth, (values, extent))| values.start < 0 || values.end - stride(nth) >= extent)
+        };
+        if boxes.iter().any(is_outside) {
+            return Err("computes its statement for indices outside of their ranges".into());
+        }
+        let found = boxes.iter().map(count).fold(0, u64::saturating_add);
+        let wanted = extents().fold(1, |all: u64, extent| all.saturating_mul(extent as u64));
+        if found != wanted {
+            return Err(format!("computes its statement {found} times on all ranks, not {wanted} times"));
+        }
+        if boxes.len() > MOST_BOXES {
+            return Ok(false);
+        }
+        let meet = |one: &Vec<Range<i64>>, other: &Vec<Range<i64>>| {
+            one.iter().zip(other).enumerate().all(|(nth, (one, other))| {
+                one.start < other.end && other.start < one.end && (one.start - other.start) % stride(nth) == 0
+            })
+        };
+        match boxes.iter().enumerate().any(|(nth, one)| boxes[..nth].iter().any(|other| meet(one, other))) {
+            true => Err("computes its statement twice for some indices".into()),
+            false => Ok(true),
+        }
     }
 
     /// Whether the ranks at the owners' end of each leg have all of the region.

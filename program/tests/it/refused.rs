@@ -7,9 +7,9 @@ use polyshard_polyhedral::Schedule;
 use polyshard_program::reduction::{MoveReduction, Procedure};
 use polyshard_program::{
     Access, Affine, Algorithm, Array, ArrayId, ArrayKind, Assign, At, AxisId, Body, CounterId, DType, Depth, End, Expr,
-    KernelId, LeafOp, LeafPart, Leg, LegId, Number, OperandId, Owners, Program, ProgramError, Proof, Property, Role,
-    Route, Shift, Statement, StatementId, StepId, Symbol, TensorId, TileOperand, TileStatement, Transfer, TransferId,
-    Value, example,
+    KernelId, LeafAccess, LeafOp, LeafPart, Leg, LegId, LoweredKernel, Number, OperandId, Owners, Program,
+    ProgramError, Proof, Property, Role, Route, Shift, Statement, StatementId, StepId, Symbol, TensorId, TileOperand,
+    TileStatement, Transfer, TransferId, Value, example,
 };
 
 mod ahead;
@@ -238,6 +238,18 @@ fn nests_whose_parts_do_not_fit() {
         expect!["statement 1: `matmul` has a leaf whose accesses differ from its kernel's"],
     );
     refused(
+        |body| body.kernels[0].leaf.target.base[0] = body.kernels[0].leaf.target.base[0].offset_by(1),
+        expect!["statement 1: `matmul` has a leaf whose accesses differ from its kernel's"],
+    );
+    refused(
+        |body| body.kernels[0].leaf.operands[1].strides[0][0] = 1,
+        expect!["statement 1: `matmul` has a leaf whose accesses differ from its kernel's"],
+    );
+    refused(
+        |body| body.kernels[0].leaf.loops[0].stride = 0,
+        expect!["statement 1: `matmul` has a leaf whose accesses differ from its kernel's"],
+    );
+    refused(
         |body| body.kernels[0].leaf.operands[0].strides[0][0] = 1 << 62,
         expect!["statement 1: `matmul` has a leaf whose accesses differ from its kernel's"],
     );
@@ -439,15 +451,53 @@ fn programs_from_files_whose_steps_lack_something() {
         expect!["statement 1: `matmul` has a transfer, number 1, whose legs do not lead to all of its part of `B`"],
     );
     refused(
-        |body| body.kernels[0].leaf.target.base[0] = body.kernels[0].leaf.target.base[0].offset_by(1),
-        expect!["statement 1: `matmul` has a leaf that reaches outside its part of `C`"],
-    );
-    refused(
-        |body| body.kernels[0].leaf.operands[1].strides[0][0] = 1,
-        expect!["statement 1: `matmul` has a leaf that reaches outside its part of `B`"],
+        |body| {
+            body.kernels[0].leaf.loops[0].low = body.kernels[0].leaf.loops[0].low.offset_by(1);
+            follow_loops(body);
+        },
+        expect!["statement 1: `matmul` has a leaf that reaches outside its part of `A`"],
     );
     refused(
         |body| body.kernels[0].leaf.loops[0].count = Expr::constant(3),
+        expect!["statement 1: `matmul` has a leaf that reaches outside its part of `A`"],
+    );
+    refused(
+        |body| body.kernels[0].leaf.loops[2].count = Expr::constant(3),
+        expect!["statement 1: `matmul` computes its statement 48 times on all ranks, not 64 times"],
+    );
+}
+
+/// Makes the accesses of a leaf follow its loops.
+fn follow_loops(body: &mut Body) {
+    let LoweredKernel { kernel, leaf, .. } = &mut body.kernels[0];
+    for (operand, access) in leaf.operands.iter_mut().zip(kernel.value().accesses()) {
+        *operand = LeafAccess::new(access, operand.tensor, &leaf.loops);
+    }
+    leaf.target = LeafAccess::new(kernel.target(), leaf.target.tensor, &leaf.loops);
+}
+
+/// Each rank reads all of `A` and `B` and adds a part of the sums.
+#[test]
+fn files_that_compute_some_instances_twice_are_refused() {
+    let (mesh, x) = mesh();
+    let sums = Schedule::from_spec(example::matmul(4, 4, 4)).distribute(["k"], ["ko"], ["ki"], &mesh);
+    let sums = sums.shard("A", []).shard("B", []).shard("C", [Var::new("m").at(x)]).lower().expect("a program");
+    let read = |first: Expr| {
+        let mut body = sums.body().clone();
+        let all = (Expr::constant(0), Expr::constant(4));
+        (body.transfers[0].region.ranges[1], body.transfers[1].region.ranges[0]) = (all.clone(), all);
+        body.kernels[0].leaf.loops[2].low = first;
+        follow_loops(&mut body);
+        let made = Program::new(completed(body)).map_err(|error| error.to_string())?;
+        let text = serde_json::to_string(&made).expect("it is written");
+        serde_json::from_str::<Program>(&text).map_err(|error| error.to_string())
+    };
+    let rank = Expr::symbol(Symbol::Coordinate(AxisId(0)));
+    read(rank.multiply(2)).expect("each rank adds two terms");
+    let refused = |first: Expr, expect: Expect| expect.assert_eq(&read(first).expect_err("it is no program"));
+    refused(Expr::constant(0), expect!["statement 1: `matmul` computes its statement twice for some indices"]);
+    refused(
+        rank.multiply(2).offset_by(1),
         expect!["statement 1: `matmul` has a leaf that reaches outside its part of `A`"],
     );
 }

@@ -1,9 +1,11 @@
 //! Moves between arrays that are in flight while kernels compute.
 
-use super::{inputs, product};
+use super::{inputs, product, two_products};
+use expect_test::expect;
 use polyshard::prelude::*;
 use polyshard::program::Statement;
 use polyshard::runtime::Transport;
+use polyshard::source::{SourceOptions, rust_source};
 
 /// Y = A·B, and then Z = X'·Y with X by columns, of which X has rows.
 fn chain(ranks: usize, kept: bool) -> Program {
@@ -28,6 +30,59 @@ fn begun_first(program: &Program) -> Program {
     let begin = body.statements.remove(begin);
     body.statements.insert(0, begin);
     Program::new(body).expect("it is awaited once")
+}
+
+/// The same program with each move begun as soon as its source is written, and ended at its previous place.
+pub(super) fn begun_early(program: &Program) -> Program {
+    let mut body = program.body().clone();
+    let mut spans: Vec<&[Statement]> = Vec::new();
+    for span in program.body().spans(&program.body().statements) {
+        match span.statements {
+            [Statement::Begin(id, _)] if span.kernel.is_none() => {
+                let source = body.moved(*id).expect("a move").source;
+                let writes = |statements: &&[Statement]| match statements {
+                    [Statement::End(id, _)] => body.moved(*id).is_some_and(|moved| moved.target == source),
+                    [Statement::Begin(..)] => false,
+                    _ => body.spans(statements).any(|span| body.writes(span).contains(&source)),
+                };
+                let there = spans.iter().rposition(writes).map_or(0, |last| last + 1);
+                spans.insert(there, span.statements);
+            }
+            // They are freed again after their new last use.
+            [Statement::Free(_)] => {}
+            [Statement::Rounds(..)] => unreachable!("these sequences repeat nothing"),
+            together => spans.push(together),
+        }
+    }
+    body.statements = spans.concat();
+    Program::new(body).unwrap_or_else(|why| panic!("{why}\n{program}"))
+}
+
+#[test]
+fn moves_begin_before_the_kernels_that_do_not_need_them() {
+    let mesh = Mesh::new([("x", 2), ("y", 2)]);
+    let [first, second] = two_products(&mesh);
+    let sequence = Sequence::new().stage(&first, ["A", "B"], "C").stage(&second, ["C", "D"], "E");
+    let columns = Sharding::new(&mesh, &[7, 4], &[Placement::block(1, "x")]).expect("a sharding");
+    let program = begun_early(&sequence.input("D", &columns).build().expect("stages that fit"));
+    expect![[r#"
+        program over (x: 2, y: 2), i64
+            input         A[6, 5]: [0 @ x]
+            input         B[5, 7]: [0 @ y]
+            input         D[7, 4]: [1 @ x]
+         1  begin move    D' = D: [1 @ x] to [0 @ y], all_to_all(x)
+         2  run           C = product(A, B), C[m, n] += A[m, k] * B[k, n]
+         3  move          C' = C: [0 @ x, 1 @ y] to [0 @ [x, y]], exchange
+            await         D'
+         4  run           E = product(C', D'), C[m, n] += A[m, k] * B[k, n]
+            output        E[6, 4]: [0 @ x, 1 @ y]
+    "#]]
+    .assert_eq(&program.to_string());
+    let source = rust_source(&program, &SourceOptions::default());
+    let at = |text: &str| source.find(text).unwrap_or_else(|| panic!("no `{text}` in\n{source}"));
+    assert!(at("self.step_1.run(self.world") < at("self.product_1(a_0"), "{source}");
+    let read: Program = serde_json::from_str(&serde_json::to_string(&program).expect("written")).expect("read");
+    assert_eq!(read, program);
 }
 
 #[test]
