@@ -1,8 +1,8 @@
 //! Checks that each rank has the elements that it reads and writes, in every step.
 //!
 //! For a schedule, isl proves this for all sizes at once. A nest that is read from a file has no such proof, so each rank and
-//! step is checked if these are few: legs lead to ranks that own or hold the regions, and the leaf stays inside the regions that
-//! were fetched.
+//! step is checked if these are few: legs lead to ranks that own or hold the regions, the leaf stays inside the regions that were
+//! fetched, and each instance of the statement is computed once. Tests: `program/tests/it/refused.rs`.
 
 use super::{Direction, LeafAccess, Leg, NestView, Owners, Shift, Transfer, TransferView};
 use crate::ids::{Depth, LegId, OperandId};
