@@ -302,3 +302,26 @@ fn sums_in_any_order_meet_by_what_takes_the_least_time() {
     }
     assert_eq!(by_procedures, [(1, true), (3, true), (40, true), (300, true)]);
 }
+
+/// A block of 2^54 bytes is refused by each run, not only by the first.
+#[test]
+fn memory_that_a_run_does_not_get_is_asked_for_again_by_the_next() {
+    let n = 1 << 17;
+    let mesh = Mesh::new([("x", 1)]);
+    let [x] = mesh.axes();
+    vars!(i, io, ii);
+    let outer = kernel! {
+        fn outer(a: [f64; n], b: [f64; n], d: [f64; n]) -> c: [f64; n, n, n] { c[i, j, k] = a[i] * b[j] * d[k] }
+    };
+    let program = outer.distribute([i], [io], [ii], &mesh).shard("c", [i.at(x)]).lower().expect("a legal schedule");
+    let errors = polyshard::spmd(1, |world| {
+        let inputs = ["a", "b", "d"].map(|name| DistArray::from_fn(world, program.sharding(name), |_| 1.0));
+        let [a, b, d] = inputs.map(|input| input.expect("an input of 1 MB"));
+        let mut prepared = program.prepare::<f64>(world)?;
+        Ok([(); 2].map(|()| prepared.run(&[&a, &b, &d]).map(|_| ()).expect_err("no memory").to_string()))
+    })
+    .expect("it runs");
+    for error in errors.iter().flatten() {
+        assert!(error.contains("cannot allocate 18014398509481984 bytes"), "{error}");
+    }
+}

@@ -18,6 +18,7 @@ use polyshard_program::{
 };
 use smallvec::SmallVec;
 use std::panic::Location;
+use std::sync::Arc;
 
 /// A program that is ready to run on one rank of a world, any number of times; made by
 /// [`Execute::prepare`](super::Execute::prepare).
@@ -59,7 +60,7 @@ pub struct Prepared<'a, T: Element> {
     /// By transfer: of a move, its number in the engine.
     moves: Vec<usize>,
     /// By the first kernel of a span: the kernels of that span, ascending.
-    together: Vec<Vec<KernelId>>,
+    together: Vec<Arc<[KernelId]>>,
     /// By array: its room, if it is a temporary or carried from round to round.
     room_of: Vec<Option<RoomId>>,
     /// The rooms.
@@ -96,7 +97,7 @@ impl<'a, T: Element> Prepared<'a, T> {
         let (rounds, scalars) = (vec![0; body.rounds.len()], vec![None; body.rounds.len()]);
         let numbers = (0..body.transfers.len()).map(TransferId);
         let before = |id: TransferId| body.moves().take_while(|moved| moved.id < id).count();
-        let (moves, mut together) = (numbers.map(before).collect(), vec![Vec::new(); body.kernels.len()]);
+        let (moves, mut together) = (numbers.map(before).collect(), vec![Arc::from([]); body.kernels.len()]);
         find_together(body, &body.statements, &mut together);
         let [inputs, outputs] = [ArrayKind::Input, ArrayKind::Output].map(|kind| program.of_kind(kind));
         let Rooms { of: room_of, most } = program.rooms();
@@ -491,9 +492,9 @@ impl<'a, T: Element> Prepared<'a, T> {
         let &Run { inputs, scalars, at } = run;
         let body = self.program.body();
         let first = span.kernel.expect("it is of kernels; this is a bug in polyshard");
-        let together = std::mem::take(&mut self.together[first.0]);
+        let together = Arc::clone(&self.together[first.0]);
         let mut made: SmallVec<[Option<DistArray<T>>; 1]> = SmallVec::new();
-        for &kernel in &together {
+        for &kernel in &*together {
             let written = body.kernels[kernel.0].writes();
             let is_given = into.is_some() && self.outputs.contains(&written);
             let target = if is_given { None } else { Some(self.target_of_kernel(kernel, written)?) };
@@ -540,7 +541,6 @@ impl<'a, T: Element> Prepared<'a, T> {
         for (kernel, made) in together.iter().zip(made) {
             self.made[body.kernels[kernel.0].writes().0] = made;
         }
-        self.together[first.0] = together;
         ran
     }
 
@@ -656,11 +656,12 @@ struct Run<'r, T> {
 }
 
 /// Notes the kernels of each span by the first of them.
-fn find_together(body: &Body, statements: &[Statement], together: &mut [Vec<KernelId>]) {
+fn find_together(body: &Body, statements: &[Statement], together: &mut [Arc<[KernelId]>]) {
     for span in body.spans(statements) {
         if let Some(first) = span.kernel {
-            together[first.0] = body.kernels_of(span);
-            together[first.0].sort_unstable();
+            let mut kernels = body.kernels_of(span);
+            kernels.sort_unstable();
+            together[first.0] = kernels.into();
         }
         if let [Statement::Rounds(_, round)] = span.statements {
             find_together(body, round, together);
