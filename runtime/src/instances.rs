@@ -14,6 +14,7 @@ use crate::engine::{self, Engine, Run};
 use crate::execute::Prepared;
 use crate::layout::{Name, Sharding};
 use crate::reduction::Procedure;
+use crate::tile::When;
 use crate::{CompleteNpy, DistArray, Element, Redistribution, ReduceOp, Reduction, Result, Transport, World};
 use ndarray::{ArrayD, ArrayViewD};
 use polyshard_program::{Kernel, Program, TileId};
@@ -74,6 +75,20 @@ instances! {
         output: &'r mut DistArray<T>,
         at: &'static Location<'static>,
     ) -> Result<Run<'r, 'w, T>> = Engine::run_at;
+    fn target_of_move(engine: &Engine<'_, T>, number: usize) -> Result<DistArray<T>> = Engine::made_target;
+    fn begin_move(
+        engine: &mut Engine<'_, T>,
+        number: usize,
+        source: &DistArray<T>,
+        target: &mut DistArray<T>,
+        when: When,
+    ) -> Result<()> = Engine::begun_move;
+    fn end_move(
+        engine: &mut Engine<'_, T>,
+        number: usize,
+        source: &DistArray<T>,
+        target: &mut DistArray<T>,
+    ) -> Result<()> = Engine::ended_move;
     fn fill(run: &mut Run<'_, '_, T>, tile: TileId, counters: &[i64]) -> Result<()> = Run::filled;
     fn begin(run: &mut Run<'_, '_, T>, tile: TileId, counters: &[i64]) -> Result<()> = Run::begun;
     fn end(run: &mut Run<'_, '_, T>, tile: TileId) -> Result<()> = Run::ended;

@@ -9,7 +9,7 @@
 //! | --- | --- |
 //! | `spmd`, `emulate`, `world`, `grid`, `groups`, `backend` | ranks: how they start, and how each sees the others |
 //! | `comm`, `collectives`, `exchange`, `permutation`, `reduce`, `publish` | communication, from messages to legs |
-//! | `engine` | what runs of kernels need, and their transfers |
+//! | `engine`, `emitted` | what runs of kernels need, and their transfers; all that emitted source names |
 //! | `array`, `block`, `npy`, `output`, `sample` | arrays, their blocks, and files |
 //! | `redistribute`, `subarray`, `transport` | arrays from one sharding to another |
 //! | `tile`, `shared_inputs`, `shared_tiles` | the data that a step reads and writes, fetched or in place |
@@ -22,6 +22,7 @@ mod backend;
 mod block;
 mod collectives;
 pub mod comm;
+pub mod emitted;
 mod emulate;
 pub mod engine;
 mod error;

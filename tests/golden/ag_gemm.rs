@@ -10,10 +10,7 @@
 //  7  communicate(B, no)
 //  8  tensorize([mi, ni, k])
 
-use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer, coordinates};
-use polyshard::runtime::layout::{Mesh, Placement, Sharding};
-use polyshard::runtime::leaf::{Assign, Role, contract};
-use polyshard::runtime::{DistArray, Leg, Owners, Region, Result, World, count};
+use polyshard::runtime::emitted::*;
 
 /// The mesh: x: 4.
 pub fn mesh() -> Mesh {
@@ -22,20 +19,17 @@ pub fn mesh() -> Mesh {
 
 /// Which rank owns which elements of `A`: [1 @ x].
 pub fn sharding_a() -> Sharding {
-    Sharding::new(&mesh(), &[17, 13], &[Placement::block(1, "x")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [17, 13], [Placement::block(1, "x")])
 }
 
 /// Which rank owns which elements of `B`: [1 @ x].
 pub fn sharding_b() -> Sharding {
-    Sharding::new(&mesh(), &[17, 11], &[Placement::block(1, "x")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [17, 11], [Placement::block(1, "x")])
 }
 
 /// Which rank owns which elements of `C`: [0 @ x].
 pub fn sharding_c() -> Sharding {
-    Sharding::new(&mesh(), &[13, 11], &[Placement::block(0, "x")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [13, 11], [Placement::block(0, "x")])
 }
 
 /// Runs `C[m, n] += A[k, m] * B[k, n]` on all ranks, which each return their shard of the output.
@@ -87,7 +81,8 @@ impl<'world> Prepared<'world> {
         a: &DistArray<f32>,
         b: &DistArray<f32>,
     ) -> Result<DistArray<f32>> {
-        let mut c = DistArray::filled(self.engine.world(), &sharding_c(), 0f32)?;
+        let world = self.engine.world();
+        let mut c = DistArray::filled(world, &sharding_c(), 0f32)?;
         self.run_into(a, b, &mut c)?;
         Ok(c)
     }

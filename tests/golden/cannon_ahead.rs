@@ -13,10 +13,7 @@
 // 10  communicate(B, ko)
 // 11  tensorize([mi, ni, ki])
 
-use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer, coordinates};
-use polyshard::runtime::layout::{Mesh, Placement, Sharding};
-use polyshard::runtime::leaf::{Assign, Role, SlicesOf, contract};
-use polyshard::runtime::{DistArray, Leg, Region, Result, World, count};
+use polyshard::runtime::emitted::*;
 
 /// The mesh: x: 2, y: 2.
 pub fn mesh() -> Mesh {
@@ -25,32 +22,17 @@ pub fn mesh() -> Mesh {
 
 /// Which rank owns which elements of `A`: [0 @ x, 1 @ y].
 pub fn sharding_a() -> Sharding {
-    Sharding::new(
-            &mesh(),
-            &[13, 17],
-            &[Placement::block(0, "x"), Placement::block(1, "y")],
-        )
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [13, 17], [Placement::block(0, "x"), Placement::block(1, "y")])
 }
 
 /// Which rank owns which elements of `B`: [0 @ x, 1 @ y].
 pub fn sharding_b() -> Sharding {
-    Sharding::new(
-            &mesh(),
-            &[17, 11],
-            &[Placement::block(0, "x"), Placement::block(1, "y")],
-        )
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [17, 11], [Placement::block(0, "x"), Placement::block(1, "y")])
 }
 
 /// Which rank owns which elements of `C`: [0 @ x, 1 @ y].
 pub fn sharding_c() -> Sharding {
-    Sharding::new(
-            &mesh(),
-            &[13, 11],
-            &[Placement::block(0, "x"), Placement::block(1, "y")],
-        )
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [13, 11], [Placement::block(0, "x"), Placement::block(1, "y")])
 }
 
 /// Runs `C[m, n] += A[m, k] * B[k, n]` on all ranks, which each return their shard of the output.
@@ -102,7 +84,8 @@ impl<'world> Prepared<'world> {
         a: &DistArray<f64>,
         b: &DistArray<f64>,
     ) -> Result<DistArray<f64>> {
-        let mut c = DistArray::filled(self.engine.world(), &sharding_c(), 0f64)?;
+        let world = self.engine.world();
+        let mut c = DistArray::filled(world, &sharding_c(), 0f64)?;
         self.run_into(a, b, &mut c)?;
         Ok(c)
     }

@@ -7,12 +7,7 @@
 //  4  shard(d, pin(x, 1), pin(y, 0))
 //  5  shard(C, i @ cyclic(x, 3), j @ y)
 
-use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer};
-use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Reach, Sharding};
-use polyshard::runtime::leaf::{Assign, nest, pointwise};
-use polyshard::runtime::{
-    DistArray, Element, Leg, ReduceOp, Region, Result, World, count,
-};
+use polyshard::runtime::emitted::*;
 
 /// The mesh: x: 3, y: 2.
 pub fn mesh() -> Mesh {
@@ -21,48 +16,36 @@ pub fn mesh() -> Mesh {
 
 /// Which rank owns which elements of `A`: [0 @ x, 1 @ y].
 pub fn sharding_a() -> Sharding {
-    Sharding::new(
-            &mesh(),
-            &[16, 9],
-            &[Placement::block(0, "x"), Placement::block(1, "y")],
-        )
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [16, 9], [Placement::block(0, "x"), Placement::block(1, "y")])
 }
 
 /// Which rank owns which elements of `B`: [0 @ cyclic(x, 2), 1 @ y].
 pub fn sharding_b() -> Sharding {
-    Sharding::new(
-            &mesh(),
-            &[14, 9],
-            &[
-                Placement::block_cyclic(0usize, AxisExpr::axis("x"), 2usize),
-                Placement::block(1, "y"),
-            ],
-        )
-        .expect("the sharding was checked when this was generated")
+    sharding(
+        &mesh(),
+        [14, 9],
+        [
+            Placement::block_cyclic(0usize, AxisExpr::axis("x"), 2usize),
+            Placement::block(1, "y"),
+        ],
+    )
 }
 
 /// Which rank owns which elements of `d`: [pin(x, 1), pin(y, 0)].
 pub fn sharding_d() -> Sharding {
-    Sharding::new(
-            &mesh(),
-            &[9],
-            &[Placement::pin("x", 1usize), Placement::pin("y", 0usize)],
-        )
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [9], [Placement::pin("x", 1usize), Placement::pin("y", 0usize)])
 }
 
 /// Which rank owns which elements of `C`: [0 @ cyclic(x, 3), 1 @ y].
 pub fn sharding_c() -> Sharding {
-    Sharding::new(
-            &mesh(),
-            &[14, 9],
-            &[
-                Placement::block_cyclic(0usize, AxisExpr::axis("x"), 3usize),
-                Placement::block(1, "y"),
-            ],
-        )
-        .expect("the sharding was checked when this was generated")
+    sharding(
+        &mesh(),
+        [14, 9],
+        [
+            Placement::block_cyclic(0usize, AxisExpr::axis("x"), 3usize),
+            Placement::block(1, "y"),
+        ],
+    )
 }
 
 /// Runs `C[i, j] = factor * A[i + 2, j] - B[i, j] / 2 * d[j]` on all ranks, which each return their shard of the output.
@@ -120,7 +103,8 @@ impl<'world> Prepared<'world> {
         d: &DistArray<i32>,
         factor: i32,
     ) -> Result<DistArray<i32>> {
-        let mut c = DistArray::filled(self.engine.world(), &sharding_c(), 0i32)?;
+        let world = self.engine.world();
+        let mut c = DistArray::filled(world, &sharding_c(), 0i32)?;
         self.run_into(a, b, d, &mut c, factor)?;
         Ok(c)
     }

@@ -11,10 +11,7 @@
 //  8  communicate(C, mo)
 //  9  tensorize([mi, n, ki])
 
-use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer, coordinates};
-use polyshard::runtime::layout::{Mesh, Placement, Sharding};
-use polyshard::runtime::leaf::{Assign, Role, contract};
-use polyshard::runtime::{DistArray, Leg, Region, Result, World, count};
+use polyshard::runtime::emitted::*;
 
 /// The mesh: x: 4.
 pub fn mesh() -> Mesh {
@@ -23,20 +20,17 @@ pub fn mesh() -> Mesh {
 
 /// Which rank owns which elements of `A`: [1 @ x].
 pub fn sharding_a() -> Sharding {
-    Sharding::new(&mesh(), &[14, 17], &[Placement::block(1, "x")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [14, 17], [Placement::block(1, "x")])
 }
 
 /// Which rank owns which elements of `B`: [0 @ x].
 pub fn sharding_b() -> Sharding {
-    Sharding::new(&mesh(), &[17, 11], &[Placement::block(0, "x")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [17, 11], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `C`: [0 @ x].
 pub fn sharding_c() -> Sharding {
-    Sharding::new(&mesh(), &[14, 11], &[Placement::block(0, "x")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [14, 11], [Placement::block(0, "x")])
 }
 
 /// Runs `C[m, n] += A[m, k] * B[k, n]` on all ranks, which each return their shard of the output.
@@ -88,7 +82,8 @@ impl<'world> Prepared<'world> {
         a: &DistArray<f32>,
         b: &DistArray<f32>,
     ) -> Result<DistArray<f32>> {
-        let mut c = DistArray::filled(self.engine.world(), &sharding_c(), 0f32)?;
+        let world = self.engine.world();
+        let mut c = DistArray::filled(world, &sharding_c(), 0f32)?;
         self.run_into(a, b, &mut c)?;
         Ok(c)
     }

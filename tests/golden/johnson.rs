@@ -7,12 +7,7 @@
 //  4  shard(C, m @ x, n @ y, pin(z, 0))
 //  5  tensorize([mi, ni, ki])
 
-use polyshard::runtime::engine::{
-    Algorithm, Engine, Kernel, TileId, Transfer, coordinates,
-};
-use polyshard::runtime::layout::{Mesh, Placement, Sharding};
-use polyshard::runtime::leaf::{Assign, Role, contract};
-use polyshard::runtime::{DistArray, Leg, Owners, Region, Result, World, count};
+use polyshard::runtime::emitted::*;
 
 /// The mesh: x: 2, y: 2, z: 2.
 pub fn mesh() -> Mesh {
@@ -21,44 +16,29 @@ pub fn mesh() -> Mesh {
 
 /// Which rank owns which elements of `A`: [0 @ x, 1 @ z, pin(y, 0)].
 pub fn sharding_a() -> Sharding {
-    Sharding::new(
-            &mesh(),
-            &[13, 17],
-            &[
-                Placement::block(0, "x"),
-                Placement::block(1, "z"),
-                Placement::pin("y", 0usize),
-            ],
-        )
-        .expect("the sharding was checked when this was generated")
+    sharding(
+        &mesh(),
+        [13, 17],
+        [Placement::block(0, "x"), Placement::block(1, "z"), Placement::pin("y", 0usize)],
+    )
 }
 
 /// Which rank owns which elements of `B`: [0 @ z, 1 @ y, pin(x, 0)].
 pub fn sharding_b() -> Sharding {
-    Sharding::new(
-            &mesh(),
-            &[17, 11],
-            &[
-                Placement::block(0, "z"),
-                Placement::block(1, "y"),
-                Placement::pin("x", 0usize),
-            ],
-        )
-        .expect("the sharding was checked when this was generated")
+    sharding(
+        &mesh(),
+        [17, 11],
+        [Placement::block(0, "z"), Placement::block(1, "y"), Placement::pin("x", 0usize)],
+    )
 }
 
 /// Which rank owns which elements of `C`: [0 @ x, 1 @ y, pin(z, 0)].
 pub fn sharding_c() -> Sharding {
-    Sharding::new(
-            &mesh(),
-            &[13, 11],
-            &[
-                Placement::block(0, "x"),
-                Placement::block(1, "y"),
-                Placement::pin("z", 0usize),
-            ],
-        )
-        .expect("the sharding was checked when this was generated")
+    sharding(
+        &mesh(),
+        [13, 11],
+        [Placement::block(0, "x"), Placement::block(1, "y"), Placement::pin("z", 0usize)],
+    )
 }
 
 /// Runs `C[m, n] += A[m, k] * B[k, n]` on all ranks, which each return their shard of the output.
@@ -110,7 +90,8 @@ impl<'world> Prepared<'world> {
         a: &DistArray<f64>,
         b: &DistArray<f64>,
     ) -> Result<DistArray<f64>> {
-        let mut c = DistArray::filled(self.engine.world(), &sharding_c(), 0f64)?;
+        let world = self.engine.world();
+        let mut c = DistArray::filled(world, &sharding_c(), 0f64)?;
         self.run_into(a, b, &mut c)?;
         Ok(c)
     }

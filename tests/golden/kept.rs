@@ -12,13 +12,7 @@
 //  7  run           S' = sum(V', W'), S[i] = V[i] + W[i]
 //     output        S'[11]: [0 @ x]
 
-use std::borrow::Cow;
-use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer};
-use polyshard::runtime::layout::{Mesh, Placement, Reach, Sharding};
-use polyshard::runtime::leaf::{Assign, nest, pointwise};
-use polyshard::runtime::{
-    DistArray, Element, Leg, ReduceOp, Region, Result, Room, World, count,
-};
+use polyshard::runtime::emitted::*;
 
 /// The mesh: x: 3.
 pub fn mesh() -> Mesh {
@@ -27,63 +21,54 @@ pub fn mesh() -> Mesh {
 
 /// Which rank owns which elements of `U`: [0 @ x].
 pub fn sharding_u_0() -> Sharding {
-    Sharding::new(&mesh(), &[11], &[Placement::block(0, "x")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [11], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `U'`: [0 @ x].
 pub fn sharding_u_1() -> Sharding {
-    Sharding::new(&mesh(), &[11], &[Placement::block(0, "x")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [11], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `V`: [0 @ x].
 pub fn sharding_v_2() -> Sharding {
-    Sharding::new(&mesh(), &[11], &[Placement::block(0, "x")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [11], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `W`: [0 @ x].
 pub fn sharding_w_3() -> Sharding {
-    Sharding::new(&mesh(), &[11], &[Placement::block(0, "x")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [11], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `S`: [0 @ x].
 pub fn sharding_s_4() -> Sharding {
-    Sharding::new(&mesh(), &[11], &[Placement::block(0, "x")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [11], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `W'`: [0 @ x].
 pub fn sharding_w_5() -> Sharding {
-    Sharding::new(&mesh(), &[11], &[Placement::block(0, "x")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [11], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `V'`: [0 @ x].
 pub fn sharding_v_6() -> Sharding {
-    Sharding::new(&mesh(), &[11], &[Placement::block(0, "x")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [11], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `S'`: [0 @ x].
 pub fn sharding_s_7() -> Sharding {
-    Sharding::new(&mesh(), &[11], &[Placement::block(0, "x")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [11], [Placement::block(0, "x")])
 }
 
 /// Runs the program on all ranks, which each return their shards of what it computes.
 ///
 /// # Errors
-/// If the inputs are not sharded as the program expects them, or communication fails.
+/// As `Prepared::new` and `Prepared::run`.
 pub fn run(world: &World, u_0: &DistArray<i64>) -> Result<DistArray<i64>> {
     Prepared::new(world)?.run(u_0)
 }
 
 /// What runs of the program need, made once.
 pub struct Prepared<'world> {
-    world: &'world World,
     engine: Engine<'world, i64>,
     room_0: Room<i64>,
     room_1: Room<i64>,
@@ -94,11 +79,9 @@ impl<'world> Prepared<'world> {
     /// Makes what runs need; all ranks must call it.
     ///
     /// # Errors
-    /// If the world has not as many ranks as the mesh, a leaf is not registered as a kernel needs it, or there is too
-    /// little memory.
+    /// If the world has not as many ranks as the mesh, or there is too little memory.
     pub fn new(world: &'world World) -> Result<Self> {
         Ok(Self {
-            world,
             engine: Engine::new(
                 world,
                 [
@@ -121,13 +104,14 @@ impl<'world> Prepared<'world> {
     /// If the inputs are not sharded as the program expects them, or communication fails.
     pub fn run(&mut self, u_0: &DistArray<i64>) -> Result<DistArray<i64>> {
         u_0.expect("U", &sharding_u_0())?;
+        let world = self.engine.restart();
         let mut u_1: Cow<'_, DistArray<i64>> = Cow::Borrowed(u_0);
         for _ in 0..2u64 {
-            let mut v_2 = self.room_1.array(self.world, &sharding_v_2(), None)?;
+            let mut v_2 = self.room_1.array(world, &sharding_v_2(), None)?;
             self.far_1(&u_1, &mut v_2)?;
-            let mut w_3 = self.room_2.array(self.world, &sharding_w_3(), None)?;
+            let mut w_3 = self.room_2.array(world, &sharding_w_3(), None)?;
             self.near_2(&u_1, &mut w_3)?;
-            let mut s_4 = self.room_0.array(self.world, &sharding_s_4(), None)?;
+            let mut s_4 = self.room_0.array(world, &sharding_s_4(), None)?;
             self.sum_3(&v_2, &w_3, &mut s_4)?;
             self.room_2.give_back(w_3);
             self.room_1.give_back(v_2);
@@ -137,12 +121,12 @@ impl<'world> Prepared<'world> {
             }
         }
         let u_1 = u_1.into_owned();
-        let mut w_5 = DistArray::filled(self.world, &sharding_w_5(), 0i64)?;
+        let mut w_5 = DistArray::filled(world, &sharding_w_5(), 0i64)?;
         self.near_4(&u_1, &mut w_5)?;
-        let mut v_6 = DistArray::filled(self.world, &sharding_v_6(), 0i64)?;
+        let mut v_6 = DistArray::filled(world, &sharding_v_6(), 0i64)?;
         self.far_5(&u_1, &mut v_6)?;
         drop(u_1);
-        let mut s_7 = DistArray::filled(self.world, &sharding_s_7(), 0i64)?;
+        let mut s_7 = DistArray::filled(world, &sharding_s_7(), 0i64)?;
         self.sum_6(&v_6, &w_5, &mut s_7)?;
         drop(w_5);
         drop(v_6);

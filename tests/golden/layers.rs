@@ -9,10 +9,7 @@
 //  6  shard(B, k @ x, n @ y, pin(z, 0))
 //  7  shard(P, m @ x, n @ y, k @ z)
 
-use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer, coordinates};
-use polyshard::runtime::layout::{Mesh, Placement, Sharding};
-use polyshard::runtime::leaf::{Assign, nest, pointwise};
-use polyshard::runtime::{DistArray, Leg, Owners, ReduceOp, Region, Result, World, count};
+use polyshard::runtime::emitted::*;
 
 /// The mesh: x: 2, y: 2, z: 2.
 pub fn mesh() -> Mesh {
@@ -21,44 +18,29 @@ pub fn mesh() -> Mesh {
 
 /// Which rank owns which elements of `A`: [0 @ x, 1 @ y, pin(z, 0)].
 pub fn sharding_a() -> Sharding {
-    Sharding::new(
-            &mesh(),
-            &[5, 7],
-            &[
-                Placement::block(0, "x"),
-                Placement::block(1, "y"),
-                Placement::pin("z", 0usize),
-            ],
-        )
-        .expect("the sharding was checked when this was generated")
+    sharding(
+        &mesh(),
+        [5, 7],
+        [Placement::block(0, "x"), Placement::block(1, "y"), Placement::pin("z", 0usize)],
+    )
 }
 
 /// Which rank owns which elements of `B`: [0 @ x, 1 @ y, pin(z, 0)].
 pub fn sharding_b() -> Sharding {
-    Sharding::new(
-            &mesh(),
-            &[7, 3],
-            &[
-                Placement::block(0, "x"),
-                Placement::block(1, "y"),
-                Placement::pin("z", 0usize),
-            ],
-        )
-        .expect("the sharding was checked when this was generated")
+    sharding(
+        &mesh(),
+        [7, 3],
+        [Placement::block(0, "x"), Placement::block(1, "y"), Placement::pin("z", 0usize)],
+    )
 }
 
 /// Which rank owns which elements of `P`: [0 @ z, 1 @ x, 2 @ y].
 pub fn sharding_p() -> Sharding {
-    Sharding::new(
-            &mesh(),
-            &[7, 5, 3],
-            &[
-                Placement::block(0, "z"),
-                Placement::block(1, "x"),
-                Placement::block(2, "y"),
-            ],
-        )
-        .expect("the sharding was checked when this was generated")
+    sharding(
+        &mesh(),
+        [7, 5, 3],
+        [Placement::block(0, "z"), Placement::block(1, "x"), Placement::block(2, "y")],
+    )
 }
 
 /// Runs `P[k, m, n] = A[m, k] * B[k, n]` on all ranks, which each return their shard of the output.
@@ -110,7 +92,8 @@ impl<'world> Prepared<'world> {
         a: &DistArray<f32>,
         b: &DistArray<f32>,
     ) -> Result<DistArray<f32>> {
-        let mut p = DistArray::filled(self.engine.world(), &sharding_p(), 0f32)?;
+        let world = self.engine.world();
+        let mut p = DistArray::filled(world, &sharding_p(), 0f32)?;
         self.run_into(a, b, &mut p)?;
         Ok(p)
     }

@@ -8,12 +8,7 @@
 //  5  shard(M, i @ x, r @ y)
 //  6  tensorize([ii, r, ji, k])
 
-use polyshard::runtime::engine::{Algorithm, Engine, Kernel, TileId, Transfer};
-use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-use polyshard::runtime::leaf::{
-    Assign, BlockDepth, Factor, LeafLoopId, OperandId, Product, ProductId, Products, Role,
-};
-use polyshard::runtime::{DistArray, Leg, Owners, Region, Result, World, count};
+use polyshard::runtime::emitted::*;
 
 /// The mesh: x: 2, y: 2.
 pub fn mesh() -> Mesh {
@@ -22,34 +17,22 @@ pub fn mesh() -> Mesh {
 
 /// Which rank owns which elements of `X`: [0 @ x, 1 @ y].
 pub fn sharding_x() -> Sharding {
-    Sharding::new(
-            &mesh(),
-            &[13, 9, 7],
-            &[Placement::block(0, "x"), Placement::block(1, "y")],
-        )
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [13, 9, 7], [Placement::block(0, "x"), Placement::block(1, "y")])
 }
 
 /// Which rank owns which elements of `A`: [0 @ y].
 pub fn sharding_a() -> Sharding {
-    Sharding::new(&mesh(), &[9, 5], &[Placement::block(0, "y")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [9, 5], [Placement::block(0, "y")])
 }
 
 /// Which rank owns which elements of `B`: [0 @ [x, y]].
 pub fn sharding_b() -> Sharding {
-    Sharding::new(&mesh(), &[7, 5], &[Placement::block(0, AxisExpr::list(&["x", "y"]))])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [7, 5], [Placement::block(0, AxisExpr::list(&["x", "y"]))])
 }
 
 /// Which rank owns which elements of `M`: [0 @ x, 1 @ y].
 pub fn sharding_m() -> Sharding {
-    Sharding::new(
-            &mesh(),
-            &[13, 5],
-            &[Placement::block(0, "x"), Placement::block(1, "y")],
-        )
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [13, 5], [Placement::block(0, "x"), Placement::block(1, "y")])
 }
 
 /// Runs `M[i, r] += X[i, j, k] * A[j, r] * B[k, r]` on all ranks, which each return their shard of the output.
@@ -81,8 +64,8 @@ pub fn run_into(
 
 /// What runs of `M[i, r] += X[i, j, k] * A[j, r] * B[k, r]` need, made once.
 pub struct Prepared<'world> {
-    engine: Engine<'world, f32>,
     products: Products<f32>,
+    engine: Engine<'world, f32>,
 }
 
 impl<'world> Prepared<'world> {
@@ -134,7 +117,8 @@ impl<'world> Prepared<'world> {
         a: &DistArray<f32>,
         b: &DistArray<f32>,
     ) -> Result<DistArray<f32>> {
-        let mut m = DistArray::filled(self.engine.world(), &sharding_m(), 0f32)?;
+        let world = self.engine.world();
+        let mut m = DistArray::filled(world, &sharding_m(), 0f32)?;
         self.run_into(x, a, b, &mut m)?;
         Ok(m)
     }

@@ -11,10 +11,7 @@
 //  8  communicate(B, ko)
 //  9  tensorize_with([ii, ji, ki], weighted)
 
-use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer, coordinates};
-use polyshard::runtime::layout::{Mesh, Placement, Sharding};
-use polyshard::runtime::leaf::{Access, Assign, Name, Named, TileStatement, Value};
-use polyshard::runtime::{DistArray, Leg, Owners, Region, Result, Strided, World, count};
+use polyshard::runtime::emitted::*;
 
 /// The mesh: x: 3, y: 2.
 pub fn mesh() -> Mesh {
@@ -23,22 +20,12 @@ pub fn mesh() -> Mesh {
 
 /// Which rank owns which elements of `A`: [0 @ y, 1 @ x].
 pub fn sharding_a() -> Sharding {
-    Sharding::new(
-            &mesh(),
-            &[11, 13],
-            &[Placement::block(0, "y"), Placement::block(1, "x")],
-        )
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [11, 13], [Placement::block(0, "y"), Placement::block(1, "x")])
 }
 
 /// Which rank owns which elements of `B`: [0 @ x, 1 @ y].
 pub fn sharding_b() -> Sharding {
-    Sharding::new(
-            &mesh(),
-            &[11, 9],
-            &[Placement::block(0, "x"), Placement::block(1, "y")],
-        )
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [11, 9], [Placement::block(0, "x"), Placement::block(1, "y")])
 }
 
 /// Which rank owns which elements of `d`: replicated.
@@ -48,12 +35,7 @@ pub fn sharding_d() -> Sharding {
 
 /// Which rank owns which elements of `C`: [0 @ x, 1 @ y].
 pub fn sharding_c() -> Sharding {
-    Sharding::new(
-            &mesh(),
-            &[13, 9],
-            &[Placement::block(0, "x"), Placement::block(1, "y")],
-        )
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [13, 9], [Placement::block(0, "x"), Placement::block(1, "y")])
 }
 
 /// Runs `C[i, j] = factor * A[k, i] * B[k, j] * d[j]` on all ranks, which each return their shard of the output.
@@ -87,8 +69,8 @@ pub fn run_into(
 
 /// What runs of `C[i, j] = factor * A[k, i] * B[k, j] * d[j]` need, made once.
 pub struct Prepared<'world> {
-    engine: Engine<'world, i32>,
     leaf: Named<i32>,
+    engine: Engine<'world, i32>,
 }
 
 impl<'world> Prepared<'world> {
@@ -134,7 +116,8 @@ impl<'world> Prepared<'world> {
         d: &DistArray<i32>,
         factor: i32,
     ) -> Result<DistArray<i32>> {
-        let mut c = DistArray::filled(self.engine.world(), &sharding_c(), 0i32)?;
+        let world = self.engine.world();
+        let mut c = DistArray::filled(world, &sharding_c(), 0i32)?;
         self.run_into(a, b, d, &mut c, factor)?;
         Ok(c)
     }

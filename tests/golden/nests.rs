@@ -20,13 +20,7 @@
 //  7    run           E = inner(A', C'), B[i] = A[i - 1] + C[i + 1] for i in 1..6
 //     output        C'[7]: [0 @ x]
 
-use std::borrow::Cow;
-use polyshard::runtime::engine::{Algorithm, Engine, Kernel, TileId, Transfer};
-use polyshard::runtime::layout::{Mesh, Placement, Reach, Sharding};
-use polyshard::runtime::leaf::{Assign, nest, pointwise};
-use polyshard::runtime::{
-    DistArray, Element, Leg, Owners, ReduceOp, Region, Result, Room, World, count,
-};
+use polyshard::runtime::emitted::*;
 
 /// The mesh: x: 3.
 pub fn mesh() -> Mesh {
@@ -35,14 +29,12 @@ pub fn mesh() -> Mesh {
 
 /// Which rank owns which elements of `A`: [0 @ x].
 pub fn sharding_a_0() -> Sharding {
-    Sharding::new(&mesh(), &[7], &[Placement::block(0, "x")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [7], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `C`: [0 @ x].
 pub fn sharding_c_1() -> Sharding {
-    Sharding::new(&mesh(), &[7], &[Placement::block(0, "x")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [7], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `s`: replicated.
@@ -52,20 +44,17 @@ pub fn sharding_s_2() -> Sharding {
 
 /// Which rank owns which elements of `C'`: [0 @ x].
 pub fn sharding_c_3() -> Sharding {
-    Sharding::new(&mesh(), &[7], &[Placement::block(0, "x")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [7], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `A'`: [0 @ x].
 pub fn sharding_a_4() -> Sharding {
-    Sharding::new(&mesh(), &[7], &[Placement::block(0, "x")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [7], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `A''`: [0 @ x].
 pub fn sharding_a_5() -> Sharding {
-    Sharding::new(&mesh(), &[7], &[Placement::block(0, "x")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [7], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `s'`: replicated.
@@ -75,8 +64,7 @@ pub fn sharding_s_6() -> Sharding {
 
 /// Which rank owns which elements of `B`: [0 @ x].
 pub fn sharding_b_7() -> Sharding {
-    Sharding::new(&mesh(), &[7], &[Placement::block(0, "x")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [7], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `t`: replicated.
@@ -86,20 +74,18 @@ pub fn sharding_t_8() -> Sharding {
 
 /// Which rank owns which elements of `D`: [0 @ x].
 pub fn sharding_d_9() -> Sharding {
-    Sharding::new(&mesh(), &[7], &[Placement::block(0, "x")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [7], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `E`: [0 @ x].
 pub fn sharding_e_10() -> Sharding {
-    Sharding::new(&mesh(), &[7], &[Placement::block(0, "x")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [7], [Placement::block(0, "x")])
 }
 
 /// Runs the program on all ranks, which each return their shards of what it computes.
 ///
 /// # Errors
-/// If the inputs are not sharded as the program expects them, or communication fails.
+/// As `Prepared::new` and `Prepared::run`.
 pub fn run(
     world: &World,
     a_0: &DistArray<i64>,
@@ -111,7 +97,6 @@ pub fn run(
 
 /// What runs of the program need, made once.
 pub struct Prepared<'world> {
-    world: &'world World,
     engine: Engine<'world, i64>,
     room_0: Room<i64>,
     room_1: Room<i64>,
@@ -123,11 +108,9 @@ impl<'world> Prepared<'world> {
     /// Makes what runs need; all ranks must call it.
     ///
     /// # Errors
-    /// If the world has not as many ranks as the mesh, a leaf is not registered as a kernel needs it, or there is too
-    /// little memory.
+    /// If the world has not as many ranks as the mesh, or there is too little memory.
     pub fn new(world: &'world World) -> Result<Self> {
         Ok(Self {
-            world,
             engine: Engine::new(
                 world,
                 [inner_1_table(), up_2_table(), tail_3_table(), inner_4_table()],
@@ -151,6 +134,7 @@ impl<'world> Prepared<'world> {
         a_0.expect("A", &sharding_a_0())?;
         c_1.expect("C", &sharding_c_1())?;
         s_2.expect("s", &sharding_s_2())?;
+        let world = self.engine.restart();
         let mut c_3: Cow<'_, DistArray<i64>> = Cow::Borrowed(c_1);
         for _ in 0..2u64 {
             let mut a_4: Cow<'_, DistArray<i64>> = Cow::Borrowed(a_0);
@@ -158,16 +142,12 @@ impl<'world> Prepared<'world> {
                 let mut a_5: Cow<'_, DistArray<i64>> = Cow::Borrowed(&a_4);
                 let mut s_6: Cow<'_, DistArray<i64>> = Cow::Borrowed(s_2);
                 for round in 0..2u64 {
-                    let mut b_7 = self.room_0.array(self.world, &sharding_b_7(), None)?;
+                    let mut b_7 = self.room_0.array(world, &sharding_b_7(), None)?;
                     self.engine.begin_version(0, &mut b_7, &a_5);
                     self.inner_1(&a_5, &c_3, &mut b_7, round == 0)?;
                     let mut t_8 = self
                         .room_1
-                        .array(
-                            self.world,
-                            &sharding_t_8(),
-                            Some(ReduceOp::Max.identity()),
-                        )?;
+                        .array(world, &sharding_t_8(), Some(ReduceOp::Max.identity()))?;
                     self.up_2(&b_7, &s_6, &mut t_8)?;
                     let next_0 = Cow::Owned(b_7);
                     let next_1 = Cow::Owned(t_8);
@@ -180,7 +160,7 @@ impl<'world> Prepared<'world> {
                 }
                 let a_5 = a_5.into_owned();
                 let s_6 = s_6.into_owned();
-                let mut d_9 = self.room_2.array(self.world, &sharding_d_9(), None)?;
+                let mut d_9 = self.room_2.array(world, &sharding_d_9(), None)?;
                 self.engine.begin_version(2, &mut d_9, &a_4);
                 self.tail_3(&a_5, &s_6, &mut d_9)?;
                 self.room_0.give_back(a_5);
@@ -195,7 +175,7 @@ impl<'world> Prepared<'world> {
                 }
             }
             let a_4 = a_4.into_owned();
-            let mut e_10 = self.room_3.array(self.world, &sharding_e_10(), None)?;
+            let mut e_10 = self.room_3.array(world, &sharding_e_10(), None)?;
             self.engine.begin_version(3, &mut e_10, &c_3);
             self.inner_4(&a_4, &c_3, &mut e_10)?;
             self.room_2.give_back(a_4);

@@ -7,10 +7,7 @@
 //  4  shard(C, i @ X @ Y)
 //  5  tensorize([ii, k, ji])
 
-use polyshard::runtime::engine::{Algorithm, Engine, Kernel, TileId, Transfer};
-use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Sharding};
-use polyshard::runtime::leaf::{Assign, Role, contract};
-use polyshard::runtime::{DistArray, Leg, Owners, Region, Result, World, count};
+use polyshard::runtime::emitted::*;
 
 /// The mesh: X: 2, Y: 2.
 pub fn mesh() -> Mesh {
@@ -19,24 +16,17 @@ pub fn mesh() -> Mesh {
 
 /// Which rank owns which elements of `A`: [0 @ X, 1 @ Y].
 pub fn sharding_a() -> Sharding {
-    Sharding::new(
-            &mesh(),
-            &[7, 9],
-            &[Placement::block(0, "X"), Placement::block(1, "Y")],
-        )
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [7, 9], [Placement::block(0, "X"), Placement::block(1, "Y")])
 }
 
 /// Which rank owns which elements of `B`: [1 @ X].
 pub fn sharding_b() -> Sharding {
-    Sharding::new(&mesh(), &[9, 5], &[Placement::block(1, "X")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [9, 5], [Placement::block(1, "X")])
 }
 
 /// Which rank owns which elements of `C`: [0 @ [X, Y]].
 pub fn sharding_c() -> Sharding {
-    Sharding::new(&mesh(), &[7, 5], &[Placement::block(0, AxisExpr::list(&["X", "Y"]))])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [7, 5], [Placement::block(0, AxisExpr::list(&["X", "Y"]))])
 }
 
 /// Runs `C[i, k] = A[i, j] * B[j, k]` on all ranks, which each return their shard of the output.
@@ -88,7 +78,8 @@ impl<'world> Prepared<'world> {
         a: &DistArray<f64>,
         b: &DistArray<f64>,
     ) -> Result<DistArray<f64>> {
-        let mut c = DistArray::filled(self.engine.world(), &sharding_c(), 0f64)?;
+        let world = self.engine.world();
+        let mut c = DistArray::filled(world, &sharding_c(), 0f64)?;
         self.run_into(a, b, &mut c)?;
         Ok(c)
     }

@@ -6,8 +6,7 @@
 //  2  move          A'' = A': [0 @ y, 1 @ x] to [0 @ y/3, 1 @ x], all_gather(y%3)
 //     output        A''[24, 10]: [0 @ y/3, 1 @ x]
 
-use polyshard::runtime::layout::{AxisExpr, Mesh, Placement, Reach, Sharding};
-use polyshard::runtime::{DistArray, Leg, Owners, Redistribution, Result, Route, World};
+use polyshard::runtime::emitted::*;
 
 /// The mesh: x: 2, y: 6.
 pub fn mesh() -> Mesh {
@@ -16,82 +15,73 @@ pub fn mesh() -> Mesh {
 
 /// Which rank owns which elements of `A`: [0 @ [y%3, x]].
 pub fn sharding_a_0() -> Sharding {
-    Sharding::new(
-            &Mesh::new([("x", 2), ("y/3", 2), ("y%3", 3)]),
-            &[24, 10],
-            &[Placement::block(0, AxisExpr::list(&["y%3", "x"]))],
-        )
-        .expect("the sharding was checked when this was generated")
+    sharding(
+        &Mesh::new([("x", 2), ("y/3", 2), ("y%3", 3)]),
+        [24, 10],
+        [Placement::block(0, AxisExpr::list(&["y%3", "x"]))],
+    )
 }
 
 /// Which rank owns which elements of `A'`: [0 @ y, 1 @ x].
 pub fn sharding_a_1() -> Sharding {
-    Sharding::new(
-            &mesh(),
-            &[24, 10],
-            &[Placement::block(0, "y"), Placement::block(1, "x")],
-        )
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [24, 10], [Placement::block(0, "y"), Placement::block(1, "x")])
 }
 
 /// Which rank owns which elements of `A''`: [0 @ y/3, 1 @ x].
 pub fn sharding_a_2() -> Sharding {
-    Sharding::new(
-            &Mesh::new([("x", 2), ("y/3", 2), ("y%3", 3)]),
-            &[24, 10],
-            &[Placement::block(0, "y/3"), Placement::block(1, "x")],
-        )
-        .expect("the sharding was checked when this was generated")
+    sharding(
+        &Mesh::new([("x", 2), ("y/3", 2), ("y%3", 3)]),
+        [24, 10],
+        [Placement::block(0, "y/3"), Placement::block(1, "x")],
+    )
 }
 
 /// Runs the program on all ranks, which each return their shards of what it computes.
 ///
 /// # Errors
-/// If the inputs are not sharded as the program expects them, or communication fails.
+/// As `Prepared::new` and `Prepared::run`.
 pub fn run(world: &World, a_0: &DistArray<f32>) -> Result<DistArray<f32>> {
     Prepared::new(world)?.run(a_0)
 }
 
 /// What runs of the program need, made once.
 pub struct Prepared<'world> {
-    world: &'world World,
-    step_1: Redistribution,
-    step_2: Redistribution,
+    engine: Engine<'world, f32>,
 }
 
 impl<'world> Prepared<'world> {
     /// Makes what runs need; all ranks must call it.
     ///
     /// # Errors
-    /// If the world has not as many ranks as the mesh, a leaf is not registered as a kernel needs it, or there is too
-    /// little memory.
+    /// If the world has not as many ranks as the mesh, or there is too little memory.
     pub fn new(world: &'world World) -> Result<Self> {
         Ok(Self {
-            world,
-            step_1: Redistribution::by(
-                world,
-                &sharding_a_0(),
-                Some(
-                    &Sharding::new(
-                            &Mesh::new([("x", 2), ("y/3", 2), ("y%3", 3)]),
-                            &[24, 10],
-                            &[
-                                Placement::block(0, AxisExpr::list(&["y%3", "x"])),
-                                Placement::block(1, "y/3"),
-                            ],
-                        )
-                        .expect("the sharding was checked when this was generated"),
-                ),
-                &sharding_a_1(),
-                &Route::from(Leg::exchange([Reach::All, Reach::All, Reach::All])),
-            )?,
-            step_2: Redistribution::by(
-                world,
-                &sharding_a_1(),
-                None,
-                &sharding_a_2(),
-                &Route::from(Leg::collective([2], Owners::Parts)),
-            )?,
+            engine: Engine::new(world, [])?
+                .with_moves([
+                    Redistribution::by(
+                        world,
+                        &sharding_a_0(),
+                        Some(
+                            &sharding(
+                                &Mesh::new([("x", 2), ("y/3", 2), ("y%3", 3)]),
+                                [24, 10],
+                                [
+                                    Placement::block(0, AxisExpr::list(&["y%3", "x"])),
+                                    Placement::block(1, "y/3"),
+                                ],
+                            ),
+                        ),
+                        &sharding_a_1(),
+                        &Route::from(Leg::exchange([Reach::All, Reach::All, Reach::All])),
+                    )?,
+                    Redistribution::by(
+                        world,
+                        &sharding_a_1(),
+                        None,
+                        &sharding_a_2(),
+                        &Route::from(Leg::collective([2], Owners::Parts)),
+                    )?,
+                ]),
         })
     }
     /// Runs the program on all ranks, which each return their shards of what it computes.
@@ -100,8 +90,11 @@ impl<'world> Prepared<'world> {
     /// If the inputs are not sharded as the program expects them, or communication fails.
     pub fn run(&mut self, a_0: &DistArray<f32>) -> Result<DistArray<f32>> {
         a_0.expect("A", &sharding_a_0())?;
-        let a_1 = self.step_1.run(self.world, a_0)?;
-        let a_2 = self.step_2.run(self.world, &a_1)?;
+        let world = self.engine.restart();
+        let mut a_1 = self.engine.target_of_move(0)?;
+        self.engine.run_move(0, a_0, &mut a_1)?;
+        let mut a_2 = self.engine.target_of_move(1)?;
+        self.engine.run_move(1, &a_1, &mut a_2)?;
         drop(a_1);
         Ok(a_2)
     }

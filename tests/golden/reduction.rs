@@ -5,10 +5,7 @@
 //  1  move          gradient' = gradient: [partial(data)] to replicated, all_reduce(data) by ReduceScatter-AllReduce-AllGather
 //     output        gradient'[70001]: replicated
 
-use polyshard::runtime::engine::Algorithm;
-use polyshard::runtime::layout::{Mesh, Placement, Sharding};
-use polyshard::runtime::reduction::{Collective, Lowered, LoweredStep, Procedure};
-use polyshard::runtime::{DistArray, Leg, Owners, Redistribution, Result, Route, World};
+use polyshard::runtime::emitted::*;
 
 /// The mesh: data: 4.
 pub fn mesh() -> Mesh {
@@ -17,8 +14,7 @@ pub fn mesh() -> Mesh {
 
 /// Which rank owns which elements of `gradient`: [partial(data)].
 pub fn sharding_gradient_0() -> Sharding {
-    Sharding::new(&mesh(), &[70001], &[Placement::partial("data")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [70001], [Placement::partial("data")])
 }
 
 /// Which rank owns which elements of `gradient'`: replicated.
@@ -29,55 +25,55 @@ pub fn sharding_gradient_1() -> Sharding {
 /// Runs the program on all ranks, which each return their shards of what it computes.
 ///
 /// # Errors
-/// If the inputs are not sharded as the program expects them, or communication fails.
+/// As `Prepared::new` and `Prepared::run`.
 pub fn run(world: &World, gradient_0: &DistArray<f64>) -> Result<DistArray<f64>> {
     Prepared::new(world)?.run(gradient_0)
 }
 
 /// What runs of the program need, made once.
 pub struct Prepared<'world> {
-    world: &'world World,
-    step_1: Redistribution,
+    engine: Engine<'world, f64>,
 }
 
 impl<'world> Prepared<'world> {
     /// Makes what runs need; all ranks must call it.
     ///
     /// # Errors
-    /// If the world has not as many ranks as the mesh, a leaf is not registered as a kernel needs it, or there is too
-    /// little memory.
+    /// If the world has not as many ranks as the mesh, or there is too little memory.
     pub fn new(world: &'world World) -> Result<Self> {
         Ok(Self {
-            world,
-            step_1: Redistribution::by(
-                world,
-                &sharding_gradient_0(),
-                None,
-                &sharding_gradient_1(),
-                &Route::from(
-                    Leg::collective([0], Owners::All)
-                        .by(
-                            Algorithm::Procedure(
-                                Lowered::from_steps(
-                                        vec![vec![0usize, 1usize, 2usize, 3usize]],
-                                        2usize,
-                                        vec![
-                                            LoweredStep { collective : Collective::ReduceScatter, groups
-                                            : vec![vec![0usize, 1usize], vec![2usize, 3usize]] .into(),
-                                            parts : 1usize }, LoweredStep { collective :
-                                            Collective::AllReduce, groups : vec![vec![0usize, 2usize],
-                                            vec![1usize, 3usize]] .into(), parts : 2usize }, LoweredStep
-                                            { collective : Collective::AllGather, groups :
-                                            vec![vec![0usize, 1usize], vec![2usize, 3usize]] .into(),
-                                            parts : 2usize }
-                                        ],
-                                    )
-                                    .and_then(Procedure::by_steps)
-                                    .expect("the steps were proved when this was generated"),
-                            ),
+            engine: Engine::new(world, [])?
+                .with_moves([
+                    Redistribution::by(
+                        world,
+                        &sharding_gradient_0(),
+                        None,
+                        &sharding_gradient_1(),
+                        &Route::from(
+                            Leg::collective([0], Owners::All)
+                                .by(
+                                    Algorithm::Procedure(
+                                        Lowered::from_steps(
+                                                vec![vec![0usize, 1usize, 2usize, 3usize]],
+                                                2usize,
+                                                vec![
+                                                    LoweredStep { collective : Collective::ReduceScatter, groups
+                                                    : vec![vec![0usize, 1usize], vec![2usize, 3usize]] .into(),
+                                                    parts : 1usize }, LoweredStep { collective :
+                                                    Collective::AllReduce, groups : vec![vec![0usize, 2usize],
+                                                    vec![1usize, 3usize]] .into(), parts : 2usize }, LoweredStep
+                                                    { collective : Collective::AllGather, groups :
+                                                    vec![vec![0usize, 1usize], vec![2usize, 3usize]] .into(),
+                                                    parts : 2usize }
+                                                ],
+                                            )
+                                            .and_then(Procedure::by_steps)
+                                            .expect("the steps were proved when this was generated"),
+                                    ),
+                                ),
                         ),
-                ),
-            )?,
+                    )?,
+                ]),
         })
     }
     /// Runs the program on all ranks, which each return their shards of what it computes.
@@ -86,7 +82,9 @@ impl<'world> Prepared<'world> {
     /// If the inputs are not sharded as the program expects them, or communication fails.
     pub fn run(&mut self, gradient_0: &DistArray<f64>) -> Result<DistArray<f64>> {
         gradient_0.expect("gradient", &sharding_gradient_0())?;
-        let gradient_1 = self.step_1.run(self.world, gradient_0)?;
+        let world = self.engine.restart();
+        let mut gradient_1 = self.engine.target_of_move(0)?;
+        self.engine.run_move(0, gradient_0, &mut gradient_1)?;
         Ok(gradient_1)
     }
 }

@@ -15,14 +15,7 @@
 //  7    run           s = largest(Z), s[] max= Z[m, n]
 //     output        A'[7, 7]: [1 @ x]
 
-use std::borrow::Cow;
-use polyshard::runtime::engine::{Algorithm, Engine, Kernel, TileId, Transfer};
-use polyshard::runtime::layout::{Mesh, Placement, Reach, Sharding};
-use polyshard::runtime::leaf::{Assign, Role, contract, nest, pointwise};
-use polyshard::runtime::{
-    DistArray, Element, Leg, Owners, Redistribution, ReduceOp, Region, Result, Room,
-    Route, World, count,
-};
+use polyshard::runtime::emitted::*;
 
 /// The mesh: x: 3.
 pub fn mesh() -> Mesh {
@@ -31,44 +24,37 @@ pub fn mesh() -> Mesh {
 
 /// Which rank owns which elements of `A`: [1 @ x].
 pub fn sharding_a_0() -> Sharding {
-    Sharding::new(&mesh(), &[7, 7], &[Placement::block(1, "x")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [7, 7], [Placement::block(1, "x")])
 }
 
 /// Which rank owns which elements of `V`: [0 @ x].
 pub fn sharding_v_1() -> Sharding {
-    Sharding::new(&mesh(), &[7, 7], &[Placement::block(0, "x")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [7, 7], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `V'`: [0 @ x].
 pub fn sharding_v_2() -> Sharding {
-    Sharding::new(&mesh(), &[7, 7], &[Placement::block(0, "x")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [7, 7], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `A'`: [1 @ x].
 pub fn sharding_a_3() -> Sharding {
-    Sharding::new(&mesh(), &[7, 7], &[Placement::block(1, "x")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [7, 7], [Placement::block(1, "x")])
 }
 
 /// Which rank owns which elements of `A''`: [0 @ x].
 pub fn sharding_a_4() -> Sharding {
-    Sharding::new(&mesh(), &[7, 7], &[Placement::block(0, "x")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [7, 7], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `A'''`: [0 @ x].
 pub fn sharding_a_5() -> Sharding {
-    Sharding::new(&mesh(), &[7, 7], &[Placement::block(0, "x")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [7, 7], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `Y`: [0 @ x].
 pub fn sharding_y_6() -> Sharding {
-    Sharding::new(&mesh(), &[7, 7], &[Placement::block(0, "x")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [7, 7], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `A''''`: replicated.
@@ -78,8 +64,7 @@ pub fn sharding_a_7() -> Sharding {
 
 /// Which rank owns which elements of `Z`: [1 @ x].
 pub fn sharding_z_8() -> Sharding {
-    Sharding::new(&mesh(), &[7, 7], &[Placement::block(1, "x")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [7, 7], [Placement::block(1, "x")])
 }
 
 /// Which rank owns which elements of `s`: replicated.
@@ -90,7 +75,7 @@ pub fn sharding_s_9() -> Sharding {
 /// Runs the program on all ranks, which each return their shards of what it computes.
 ///
 /// # Errors
-/// If the inputs are not sharded as the program expects them, or communication fails.
+/// As `Prepared::new` and `Prepared::run`.
 pub fn run(
     world: &World,
     a_0: &DistArray<i64>,
@@ -101,10 +86,7 @@ pub fn run(
 
 /// What runs of the program need, made once.
 pub struct Prepared<'world> {
-    world: &'world World,
     engine: Engine<'world, i64>,
-    step_1: Redistribution,
-    step_2: Redistribution,
     room_0: Room<i64>,
     room_1: Room<i64>,
     room_2: Room<i64>,
@@ -114,29 +96,29 @@ impl<'world> Prepared<'world> {
     /// Makes what runs need; all ranks must call it.
     ///
     /// # Errors
-    /// If the world has not as many ranks as the mesh, a leaf is not registered as a kernel needs it, or there is too
-    /// little memory.
+    /// If the world has not as many ranks as the mesh, or there is too little memory.
     pub fn new(world: &'world World) -> Result<Self> {
         Ok(Self {
-            world,
             engine: Engine::new(
-                world,
-                [rows_1_table(), columns_2_table(), largest_3_table()],
-            )?,
-            step_1: Redistribution::by(
-                world,
-                &sharding_a_3(),
-                None,
-                &sharding_a_4(),
-                &Route::from(Leg::exchange([Reach::All])),
-            )?,
-            step_2: Redistribution::by(
-                world,
-                &sharding_a_5(),
-                None,
-                &sharding_a_7(),
-                &Route::from(Leg::collective([0], Owners::Parts)),
-            )?,
+                    world,
+                    [rows_1_table(), columns_2_table(), largest_3_table()],
+                )?
+                .with_moves([
+                    Redistribution::by(
+                        world,
+                        &sharding_a_3(),
+                        None,
+                        &sharding_a_4(),
+                        &Route::from(Leg::exchange([Reach::All])),
+                    )?,
+                    Redistribution::by(
+                        world,
+                        &sharding_a_5(),
+                        None,
+                        &sharding_a_7(),
+                        &Route::from(Leg::collective([0], Owners::Parts)),
+                    )?,
+                ]),
             room_0: Room::new(3usize),
             room_1: Room::new(2usize),
             room_2: Room::new(1usize),
@@ -153,16 +135,17 @@ impl<'world> Prepared<'world> {
     ) -> Result<DistArray<i64>> {
         a_0.expect("A", &sharding_a_0())?;
         v_1.expect("V", &sharding_v_1())?;
+        let world = self.engine.restart();
         let mut v_2: Cow<'_, DistArray<i64>> = Cow::Borrowed(v_1);
         let mut a_3: Cow<'_, DistArray<i64>> = Cow::Borrowed(a_0);
         for _ in 0..3u64 {
-            let mut a_4 = self.room_2.array(self.world, &sharding_a_4(), None)?;
-            self.step_1.run_into(self.world, &a_3, &mut a_4)?;
+            let mut a_4 = self.room_2.array(world, &sharding_a_4(), None)?;
+            self.engine.run_move(0, &a_3, &mut a_4)?;
             let mut a_5: Cow<'_, DistArray<i64>> = Cow::Borrowed(&a_4);
             for round in 0..2u64 {
                 let mut y_6 = self
                     .room_0
-                    .array(self.world, &sharding_y_6(), Some(ReduceOp::Sum.identity()))?;
+                    .array(world, &sharding_y_6(), Some(ReduceOp::Sum.identity()))?;
                 self.rows_1(&a_5, &v_2, &mut y_6, round == 0)?;
                 let next_0 = Cow::Owned(y_6);
                 if let Cow::Owned(before) = std::mem::replace(&mut a_5, next_0) {
@@ -171,14 +154,14 @@ impl<'world> Prepared<'world> {
             }
             let a_5 = a_5.into_owned();
             self.room_2.give_back(a_4);
-            let mut a_7 = self.room_2.array(self.world, &sharding_a_7(), None)?;
-            self.step_2.run_into(self.world, &a_5, &mut a_7)?;
-            let mut z_8 = self.room_1.array(self.world, &sharding_z_8(), None)?;
+            let mut a_7 = self.room_2.array(world, &sharding_a_7(), None)?;
+            self.engine.run_move(1, &a_5, &mut a_7)?;
+            let mut z_8 = self.room_1.array(world, &sharding_z_8(), None)?;
             self.columns_2(&a_7, &v_2, &mut z_8)?;
             self.room_2.give_back(a_7);
             let mut s_9 = self
                 .room_2
-                .array(self.world, &sharding_s_9(), Some(ReduceOp::Max.identity()))?;
+                .array(world, &sharding_s_9(), Some(ReduceOp::Max.identity()))?;
             self.largest_3(&z_8, &mut s_9)?;
             let is_last = s_9.is_below(-1000000000000000f64);
             let next_0 = Cow::Owned(a_5);

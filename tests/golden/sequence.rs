@@ -9,10 +9,7 @@
 //  3  run           Z = second(Y', scale_of), Z[m, n] += scale * Y[m, k] * scale_of[k, n]
 //     output        Z[5, 6]: [0 @ x]
 
-use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer};
-use polyshard::runtime::layout::{Mesh, Placement, Reach, Sharding};
-use polyshard::runtime::leaf::{Assign, Role, contract};
-use polyshard::runtime::{DistArray, Leg, Redistribution, Result, Route, World, count};
+use polyshard::runtime::emitted::*;
 
 /// The mesh: x: 3.
 pub fn mesh() -> Mesh {
@@ -26,8 +23,7 @@ pub fn sharding_x_0() -> Sharding {
 
 /// Which rank owns which elements of `W`: [1 @ x].
 pub fn sharding_w_1() -> Sharding {
-    Sharding::new(&mesh(), &[4, 7], &[Placement::block(1, "x")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [4, 7], [Placement::block(1, "x")])
 }
 
 /// Which rank owns which elements of `scale_of`: replicated.
@@ -37,26 +33,23 @@ pub fn sharding_scale_of_2() -> Sharding {
 
 /// Which rank owns which elements of `Y`: [1 @ x].
 pub fn sharding_y_3() -> Sharding {
-    Sharding::new(&mesh(), &[5, 7], &[Placement::block(1, "x")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [5, 7], [Placement::block(1, "x")])
 }
 
 /// Which rank owns which elements of `Y'`: [0 @ x].
 pub fn sharding_y_4() -> Sharding {
-    Sharding::new(&mesh(), &[5, 7], &[Placement::block(0, "x")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [5, 7], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `Z`: [0 @ x].
 pub fn sharding_z_5() -> Sharding {
-    Sharding::new(&mesh(), &[5, 6], &[Placement::block(0, "x")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [5, 6], [Placement::block(0, "x")])
 }
 
 /// Runs the program on all ranks, which each return their shards of what it computes.
 ///
 /// # Errors
-/// If the inputs are not sharded as the program expects them, or communication fails.
+/// As `Prepared::new` and `Prepared::run`.
 pub fn run(
     world: &World,
     x_0: &DistArray<i64>,
@@ -69,28 +62,26 @@ pub fn run(
 
 /// What runs of the program need, made once.
 pub struct Prepared<'world> {
-    world: &'world World,
     engine: Engine<'world, i64>,
-    step_1: Redistribution,
 }
 
 impl<'world> Prepared<'world> {
     /// Makes what runs need; all ranks must call it.
     ///
     /// # Errors
-    /// If the world has not as many ranks as the mesh, a leaf is not registered as a kernel needs it, or there is too
-    /// little memory.
+    /// If the world has not as many ranks as the mesh, or there is too little memory.
     pub fn new(world: &'world World) -> Result<Self> {
         Ok(Self {
-            world,
-            engine: Engine::new(world, [first_1_table(), second_2_table()])?,
-            step_1: Redistribution::by(
-                world,
-                &sharding_y_3(),
-                None,
-                &sharding_y_4(),
-                &Route::from(Leg::exchange([Reach::All])),
-            )?,
+            engine: Engine::new(world, [first_1_table(), second_2_table()])?
+                .with_moves([
+                    Redistribution::by(
+                        world,
+                        &sharding_y_3(),
+                        None,
+                        &sharding_y_4(),
+                        &Route::from(Leg::exchange([Reach::All])),
+                    )?,
+                ]),
         })
     }
     /// Runs the program on all ranks, which each return their shards of what it computes.
@@ -107,11 +98,13 @@ impl<'world> Prepared<'world> {
         x_0.expect("X", &sharding_x_0())?;
         w_1.expect("W", &sharding_w_1())?;
         scale_of_2.expect("scale_of", &sharding_scale_of_2())?;
-        let mut y_3 = DistArray::filled(self.world, &sharding_y_3(), 0i64)?;
+        let world = self.engine.restart();
+        let mut y_3 = DistArray::filled(world, &sharding_y_3(), 0i64)?;
         self.first_1(x_0, w_1, &mut y_3)?;
-        let y_4 = self.step_1.run(self.world, &y_3)?;
+        let mut y_4 = self.engine.target_of_move(0)?;
+        self.engine.run_move(0, &y_3, &mut y_4)?;
         drop(y_3);
-        let mut z_5 = DistArray::filled(self.world, &sharding_z_5(), 0i64)?;
+        let mut z_5 = DistArray::filled(world, &sharding_z_5(), 0i64)?;
         self.second_2(&y_4, scale_of_2, &mut z_5, scale_of_2_)?;
         drop(y_4);
         Ok(z_5)

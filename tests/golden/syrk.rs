@@ -9,10 +9,7 @@
 //  6  communicate(A, ko)
 //  7  tensorize([ii, ji, ki])
 
-use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer, coordinates};
-use polyshard::runtime::layout::{Mesh, Placement, Sharding};
-use polyshard::runtime::leaf::{Assign, Role, contract};
-use polyshard::runtime::{DistArray, Leg, Owners, Region, Result, World, count};
+use polyshard::runtime::emitted::*;
 
 /// The mesh: x: 2, y: 2.
 pub fn mesh() -> Mesh {
@@ -21,22 +18,12 @@ pub fn mesh() -> Mesh {
 
 /// Which rank owns which elements of `A`: [0 @ x, 1 @ y].
 pub fn sharding_a() -> Sharding {
-    Sharding::new(
-            &mesh(),
-            &[13, 7],
-            &[Placement::block(0, "x"), Placement::block(1, "y")],
-        )
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [13, 7], [Placement::block(0, "x"), Placement::block(1, "y")])
 }
 
 /// Which rank owns which elements of `C`: [0 @ x, 1 @ y].
 pub fn sharding_c() -> Sharding {
-    Sharding::new(
-            &mesh(),
-            &[13, 13],
-            &[Placement::block(0, "x"), Placement::block(1, "y")],
-        )
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [13, 13], [Placement::block(0, "x"), Placement::block(1, "y")])
 }
 
 /// Runs `C[i, j] += A[i, k] * A[j, k]` on all ranks, which each return their shard of the output.
@@ -79,7 +66,8 @@ impl<'world> Prepared<'world> {
     /// # Errors
     /// If the inputs are not sharded as the program expects them, or communication fails.
     pub fn run(&mut self, a: &DistArray<f64>) -> Result<DistArray<f64>> {
-        let mut c = DistArray::filled(self.engine.world(), &sharding_c(), 0f64)?;
+        let world = self.engine.world();
+        let mut c = DistArray::filled(world, &sharding_c(), 0f64)?;
         self.run_into(a, &mut c)?;
         Ok(c)
     }

@@ -6,10 +6,7 @@
 //  3  shard(B, i @ x, j @ y)
 //  4  halo(A, 3)
 
-use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer};
-use polyshard::runtime::layout::{Mesh, Placement, Reach, Sharding};
-use polyshard::runtime::leaf::{Assign, nest, pointwise};
-use polyshard::runtime::{DistArray, Leg, ReduceOp, Region, Result, World, count};
+use polyshard::runtime::emitted::*;
 
 /// The mesh: x: 3, y: 2.
 pub fn mesh() -> Mesh {
@@ -18,22 +15,12 @@ pub fn mesh() -> Mesh {
 
 /// Which rank owns which elements of `A`: [0 @ x, 1 @ y].
 pub fn sharding_a() -> Sharding {
-    Sharding::new(
-            &mesh(),
-            &[14, 11],
-            &[Placement::block(0, "x"), Placement::block(1, "y")],
-        )
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [14, 11], [Placement::block(0, "x"), Placement::block(1, "y")])
 }
 
 /// Which rank owns which elements of `B`: [0 @ x, 1 @ y].
 pub fn sharding_b() -> Sharding {
-    Sharding::new(
-            &mesh(),
-            &[14, 11],
-            &[Placement::block(0, "x"), Placement::block(1, "y")],
-        )
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [14, 11], [Placement::block(0, "x"), Placement::block(1, "y")])
 }
 
 /// Runs `B[i, j] = (A[i - 1, j] else 0.0) + (A[i + 1, j] else 0.0) + A[i, (j - 1) % 11] - 0.5 * A[i, j]` on all ranks, which each return their shard of the output.
@@ -76,7 +63,8 @@ impl<'world> Prepared<'world> {
     /// # Errors
     /// If the inputs are not sharded as the program expects them, or communication fails.
     pub fn run(&mut self, a: &DistArray<f64>) -> Result<DistArray<f64>> {
-        let mut b = DistArray::filled(self.engine.world(), &sharding_b(), 0f64)?;
+        let world = self.engine.world();
+        let mut b = DistArray::filled(world, &sharding_b(), 0f64)?;
         self.run_into(a, &mut b)?;
         Ok(b)
     }

@@ -9,10 +9,7 @@
 //  6  shard(B, i @ x, j @ y)
 //  7  communicate(A, it)
 
-use polyshard::runtime::engine::{Engine, Kernel, TileId, Transfer};
-use polyshard::runtime::layout::{Mesh, Neighbours, Placement, Reach, Sharding};
-use polyshard::runtime::leaf::{Assign, nest, pointwise};
-use polyshard::runtime::{DistArray, Leg, ReduceOp, Region, Result, World, count};
+use polyshard::runtime::emitted::*;
 
 /// The mesh: x: 3, y: 2.
 pub fn mesh() -> Mesh {
@@ -21,28 +18,17 @@ pub fn mesh() -> Mesh {
 
 /// Which rank owns which elements of `A`: [0 @ x, 1 @ y].
 pub fn sharding_a() -> Sharding {
-    Sharding::new(
-            &mesh(),
-            &[7, 5],
-            &[Placement::block(0, "x"), Placement::block(1, "y")],
-        )
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [7, 5], [Placement::block(0, "x"), Placement::block(1, "y")])
 }
 
 /// Which rank owns which elements of `w`: [0 @ x].
 pub fn sharding_w() -> Sharding {
-    Sharding::new(&mesh(), &[4], &[Placement::block(0, "x")])
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [4], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `B`: [0 @ x, 1 @ y].
 pub fn sharding_b() -> Sharding {
-    Sharding::new(
-            &mesh(),
-            &[7, 5],
-            &[Placement::block(0, "x"), Placement::block(1, "y")],
-        )
-        .expect("the sharding was checked when this was generated")
+    sharding(&mesh(), [7, 5], [Placement::block(0, "x"), Placement::block(1, "y")])
 }
 
 /// Runs `B[i, j] = A[(i - 1) % 7, j] + A[(i + 1) % 7, j] + A[i, (j - 1) % 5] + A[i, (j + 1) % 5] - w[(i + j) % 4] * A[i, j]` on all ranks, which each return their shard of the output.
@@ -94,7 +80,8 @@ impl<'world> Prepared<'world> {
         a: &DistArray<f64>,
         w: &DistArray<f64>,
     ) -> Result<DistArray<f64>> {
-        let mut b = DistArray::filled(self.engine.world(), &sharding_b(), 0f64)?;
+        let world = self.engine.world();
+        let mut b = DistArray::filled(world, &sharding_b(), 0f64)?;
         self.run_into(a, w, &mut b)?;
         Ok(b)
     }

@@ -10,7 +10,7 @@ use polyshard::schedule::Clause;
 use proptest::prelude::*;
 
 mod flow;
-mod in_flight;
+pub(crate) mod in_flight;
 mod kept;
 mod nests;
 mod orders;

@@ -3,8 +3,8 @@
 //! ```text
 //! Loop                     for ko in 0..2i64 { .. }
 //! Fill                     run.fill(c_tile, &[ko])?;
-//! Begin, Await             run.transfer(a_tile, &[ko])?;      run.begin(a_tile, &[])?; .. run.end(a_tile)?;
-//! BeginFor, AwaitFor       if ko + 1i64 < 2i64 { run.begin(a_tile, &[ko + 1i64])?; }
+//! Begin, End               run.transfer(a_tile, &[ko])?;      run.begin(a_tile, &[])?; .. run.end(a_tile)?;
+//!   of another iteration   if ko + 1i64 < 2i64 { run.begin(a_tile, &[ko + 1i64])?; }
 //! Compute                  run.compute(&[ko], &[..], |leaf| contract(..))?;
 //! ```
 //!

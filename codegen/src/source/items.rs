@@ -1,145 +1,10 @@
-//! The items of an emitted module of one kernel: mesh, shardings, `run` and `run_into`, and the kernel's table.
-//!
-//! ```text
-//! pub fn mesh() -> Mesh { .. }
-//! pub fn sharding_a() -> Sharding { .. }                          per tensor
-//! pub fn run(world, &a, &b, scalars..) -> Result<DistArray>       makes a `Prepared` for one run
-//! pub fn run_into(world, &a, &b, &mut c, scalars..) -> Result<()>
-//! pub struct Prepared { engine, .. }
-//! impl Prepared { new(world); run(..); run_into(..) }
-//! fn kernel() -> Kernel<'static> { .. }
-//! ```
-//!
-//! `run` fills a new output with the identity of the kernel's operation and calls `run_into`, which contains the
-//! statements and accumulates into the output; so each statement is emitted once.
+//! Parts of a module's items: mesh, shardings, checks of parameters, and values of element types.
 
-use super::body::Writer;
 use super::index::literal;
-use super::names::Names;
 use polyshard_layout::{AxisExpr, Division, Mesh, Name, Placement, Sharding};
-use polyshard_program::{Assign, LeafOp, NestView, Statement};
+use polyshard_program::{Assign, NestView};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
-
-/// The items of a module of one kernel that runs these statements.
-pub(super) fn items(nest: &NestView<'_>, statements: &[Statement], names: &Names) -> TokenStream {
-    let kernel = &nest.kernel;
-    let field = match &nest.leaf.op {
-        LeafOp::Named { .. } => "leaf",
-        _ => "products",
-    };
-    let writer = Writer::new(nest, names, format_ident!("{field}"));
-    let mesh = mesh(nest.mesh);
-    let shardings = kernel.tensors().zip(&nest.shardings).zip(&names.shardings);
-    let shardings =
-        shardings.map(|((tensor, sharding), name)| sharding_function(name, tensor.name.as_str(), sharding, nest.mesh));
-    let element = element(nest);
-    let (inputs, output) = names.tensors.split_at(kernel.inputs().len());
-    let (c, scalars) = (&output[0], &names.scalars);
-    let sharding_c = &names.shardings[inputs.len()];
-    let identity = identity(kernel.assign(), &element);
-    let prepared_doc = format!(" What runs of `{}` need, made once.", kernel.statement());
-    let run_doc = format!(" Runs `{}` on all ranks, which each return their shard of the output.", kernel.statement());
-    let into_doc = match kernel.assign() {
-        Assign::Set if kernel.written().is_some() => {
-            " As `run`, into an output that exists, of which the elements that the kernel writes are overwritten."
-        }
-        Assign::Set => " As `run`, into an output that exists, whose elements are overwritten.",
-        _ => " As `run`, but goes on from what the output holds.",
-    };
-    let new_errors = match &nest.leaf.op {
-        LeafOp::Named { name, statement, .. } => format!(
-            " If the world has not as many ranks as the mesh, leaf `{name}` is not registered as `{statement}`, or there is too \
-             little memory."
-        ),
-        _ => " If the world has not as many ranks as the mesh, or there is too little memory.".into(),
-    };
-    let [input_errors, tensor_errors] = ["inputs", "tensors"]
-        .map(|arrays| format!(" If the {arrays} are not sharded as the program expects them, or communication fails."));
-    let checks = kernel.tensors().zip(&names.tensors).zip(&names.shardings);
-    let checks = checks.map(|((tensor, ident), sharding)| check(ident, tensor.name, sharding));
-    let (body, table) =
-        (writer.body(0, statements), writer.table(&names.table, &names.shardings.iter().collect::<Vec<_>>()));
-    let (kept, table_name) = (writer.kept_by_leaf().unzip(), &names.table);
-    let ((types, made), field) = (kept, &writer.kept);
-    let declared = types.map(|of| quote! { #field: #of, });
-    let made = made.map(|made| quote! { #field: #made, });
-    quote! {
-        #mesh
-        #(#shardings)*
-
-        #[doc = #run_doc]
-        ///
-        /// # Errors
-        /// As `Prepared::new` and `Prepared::run`.
-        pub fn run(
-            world: &World,
-            #(#inputs: &DistArray<#element>,)*
-            #(#scalars: #element,)*
-        ) -> Result<DistArray<#element>> {
-            Prepared::new(world)?.run(#(#inputs,)* #(#scalars,)*)
-        }
-
-        #[doc = #into_doc]
-        ///
-        /// # Errors
-        /// As `Prepared::new` and `Prepared::run_into`.
-        pub fn run_into(
-            world: &World,
-            #(#inputs: &DistArray<#element>,)*
-            #c: &mut DistArray<#element>,
-            #(#scalars: #element,)*
-        ) -> Result<()> {
-            Prepared::new(world)?.run_into(#(#inputs,)* #c, #(#scalars,)*)
-        }
-
-        #[doc = #prepared_doc]
-        pub struct Prepared<'world> {
-            engine: Engine<'world, #element>,
-            #declared
-        }
-
-        impl<'world> Prepared<'world> {
-            /// Makes what runs need; all ranks must call it.
-            ///
-            /// # Errors
-            #[doc = #new_errors]
-            pub fn new(world: &'world World) -> Result<Self> {
-                Ok(Self { #made engine: Engine::new(world, [#table_name()])? })
-            }
-
-            /// Runs the program on all ranks, which each return their shard of the output.
-            ///
-            /// # Errors
-            #[doc = #input_errors]
-            pub fn run(
-                &mut self,
-                #(#inputs: &DistArray<#element>,)*
-                #(#scalars: #element,)*
-            ) -> Result<DistArray<#element>> {
-                let mut #c = DistArray::filled(self.engine.world(), &#sharding_c(), #identity)?;
-                self.run_into(#(#inputs,)* &mut #c, #(#scalars,)*)?;
-                Ok(#c)
-            }
-
-            #[doc = #into_doc]
-            ///
-            /// # Errors
-            #[doc = #tensor_errors]
-            pub fn run_into(
-                &mut self,
-                #(#inputs: &DistArray<#element>,)*
-                #c: &mut DistArray<#element>,
-                #(#scalars: #element,)*
-            ) -> Result<()> {
-                #(#checks)*
-                #body
-            }
-        }
-
-        #table
-    }
-}
 
 /// Whether runs overwrite all of the output.
 pub(super) fn writes_all(nest: &NestView<'_>) -> bool {
@@ -223,9 +88,7 @@ fn new_mesh(mesh: &Mesh) -> TokenStream {
 ///
 /// ```text
 /// [0 @ x, 1 @ cyclic(y, 3)] of 13 x 11
-///   Sharding::new(&mesh(), &[13, 11], &[
-///       Placement::block(0usize, AxisExpr::axis("x")), Placement::block_cyclic(1usize, AxisExpr::axis("y"), 3usize),
-///   ]).expect(..)
+///   sharding(&mesh(), [13, 11], [Placement::block(0, "x"), Placement::block_cyclic(1, AxisExpr::axis("y"), 3usize)])
 /// ```
 pub(super) fn new_sharding(sharding: &Sharding, own: &Mesh) -> TokenStream {
     let shape = sharding.shape().iter().map(|&extent| literal(extent as i64));
@@ -239,9 +102,7 @@ pub(super) fn new_sharding(sharding: &Sharding, own: &Mesh) -> TokenStream {
         return quote! { Sharding::replicated(&#mesh, &[#(#shape),*]) };
     }
     let placements = placements.iter().map(new_placement);
-    quote! {
-        Sharding::new(&#mesh, &[#(#shape),*], &[#(#placements),*]).expect("the sharding was checked when this was generated")
-    }
+    quote! { sharding(&#mesh, [#(#shape),*], [#(#placements),*]) }
 }
 
 /// The outermost level makes the placement, `Placement::block(0usize, ..)`, and inner ones are added by `.at(..)`.

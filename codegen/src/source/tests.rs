@@ -1,14 +1,12 @@
 //! Whatever names the user chooses, emitted source is the same up to the names.
 
-use super::names::Names;
-use super::{SourceOptions, items::items, names_item, rust_source};
+use super::{SourceOptions, module::items, rust_source};
 use polyshard_dsl::Var;
 use polyshard_layout::{Mesh, Name};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::{Access, Affine, Assign, DType, KernelSpec, Program, Value};
 use proc_macro2::{TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::OnceLock;
 
 /// The names in a program: two axes, a loop in time, a loop inside, tensors and scalars.
 const ROLES: usize = 8;
@@ -82,17 +80,8 @@ fn words(tokens: TokenStream) -> Vec<String> {
 
 /// The items of the module, before formatting.
 fn named_items(program: &Program) -> TokenStream {
-    let nest = program.nest();
-    let names = Names::new(&nest);
-    let items = items(&nest, &program.body().statements, &names);
-    names.wanted.chosen(&items).write(items)
-}
-
-/// The functions and types that the source imports.
-fn imports(source: &str) -> BTreeSet<String> {
-    let lines = source.lines().skip_while(|line| !line.starts_with("use ")).take_while(|line| !line.starts_with("///"));
-    let words = lines.flat_map(|line| line.split(|c: char| c != '_' && !c.is_alphanumeric()));
-    words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    let (items, names) = items(program);
+    names.wanted().chosen(&items).write(items)
 }
 
 /// All identifiers of emitted code: those of the golden files, and of this program.
@@ -161,9 +150,6 @@ fn same_but_for_names(plain: &[String], names: [&str; ROLES]) {
     let program = program(names);
     let text = rust_source(&program, &SourceOptions::default());
     assert!(!text.contains("#["), "{names:?}\n{text}");
-    static PLAIN_SOURCE: OnceLock<String> = OnceLock::new();
-    let plain_source = PLAIN_SOURCE.get_or_init(|| rust_source(&self::program(PLAIN), &SourceOptions::default()));
-    assert_eq!(imports(&text), imports(plain_source), "{names:?} changes what is imported");
     let other_words = words(named_items(&program));
     let (mut there, mut back) = (BTreeMap::new(), BTreeMap::new());
     assert_eq!(plain.len(), other_words.len(), "{names:?}\n{text}");
@@ -222,18 +208,6 @@ fn a_comment_is_one_line_however_long_it_is() {
     let comment = format!("        // step 2: divide(k_, {long}, ki, 2)");
     assert!(source.lines().any(|line| line == comment), "{source}");
     assert!(source.lines().all(|line| !line.contains("#[")), "{source}");
-}
-
-/// An unused import would be a warning in the user's crate, too.
-#[test]
-fn what_has_the_name_of_a_function_imports_nothing() {
-    let tokens = |text: &str| text.parse::<TokenStream>().expect("tokens");
-    for text in ["part.count(0)", "f(&[part.count])", "0..part.count()", "leaf::count(0)"] {
-        assert!(!names_item(&tokens(text), "count"), "{text}");
-    }
-    for text in ["count(8 - x)", "x.f(count(3))", "0..count(n)", "0..=count(n)", "part.count(count(1))"] {
-        assert!(names_item(&tokens(text), "count"), "{text}");
-    }
 }
 
 /// A variable that nothing reads would be a warning in the user's crate.

@@ -3,8 +3,9 @@
 //! Tests: `tests/it/sequence/in_flight.rs`.
 
 use super::Engine;
+use crate::instances::Instances;
 use crate::tile::{Flights, Posted, When};
-use crate::{DistArray, Element, Redistribution, Result, Transport};
+use crate::{DistArray, Element, Redistribution, Result, Transport, World};
 
 /// A transfer between two arrays, and its messages in flight.
 pub(super) struct Move {
@@ -12,11 +13,72 @@ pub(super) struct Move {
     pub(super) flights: Flights,
 }
 
-impl<T: Element> Engine<'_, T> {
+impl<'w, T: Element> Engine<'w, T> {
+    /// Returns the engine with transfers between arrays, numbered from 0 in this order.
+    #[must_use]
+    pub fn with_moves(mut self, moves: impl IntoIterator<Item = Redistribution>) -> Self {
+        self.add_moves(moves);
+        self
+    }
+
+    /// Begins a run of all statements, and returns the world. What a failed run left in flight is forgotten.
+    pub fn restart(&mut self) -> &'w World {
+        self.restart_moves();
+        self.world
+    }
+
+    /// Returns an array for the move number `number` to write; collective over the world.
+    ///
+    /// # Errors
+    /// If there is too little memory, or another rank failed.
+    ///
+    /// # Panics
+    /// If there is no such move.
+    pub fn target_of_move(&self, number: usize) -> Result<DistArray<T>> {
+        T::target_of_move(self, number)
+    }
+
+    /// Begins a transfer between arrays, which is in flight until it is [ended](Self::end_move). Neither array may be written meanwhile.
+    ///
+    /// # Errors
+    /// If there is too little memory, or another rank failed.
+    ///
+    /// # Panics
+    /// If there is no such move, or an array is not sharded as it says.
+    pub fn begin_move(&mut self, number: usize, source: &DistArray<T>, target: &mut DistArray<T>) -> Result<()> {
+        T::begin_move(self, number, source, target, When::Later)
+    }
+
+    /// Waits until a transfer between arrays has ended.
+    ///
+    /// # Errors
+    /// As for [`begin_move`](Self::begin_move).
+    ///
+    /// # Panics
+    /// As for [`begin_move`](Self::begin_move), or if it has not begun.
+    pub fn end_move(&mut self, number: usize, source: &DistArray<T>, target: &mut DistArray<T>) -> Result<()> {
+        T::end_move(self, number, source, target)
+    }
+
+    /// As [`begin_move`](Self::begin_move) and [`end_move`](Self::end_move).
+    ///
+    /// # Errors
+    /// As for [`begin_move`](Self::begin_move).
+    ///
+    /// # Panics
+    /// As for [`begin_move`](Self::begin_move).
+    pub fn run_move(&mut self, number: usize, source: &DistArray<T>, target: &mut DistArray<T>) -> Result<()> {
+        T::begin_move(self, number, source, target, When::Now)
+    }
+
     /// Adds transfers between arrays, numbered from 0 in this order.
     pub(crate) fn add_moves(&mut self, moves: impl IntoIterator<Item = Redistribution>) {
         let made = moves.into_iter().map(|there| Move { there, flights: Flights::default() });
         self.moves.extend(made);
+    }
+
+    pub(crate) fn made_target(&self, number: usize) -> Result<DistArray<T>> {
+        self.moves[number].there.allocate(self.world)
     }
 
     /// Returns the transfers between arrays.
@@ -37,7 +99,7 @@ impl<T: Element> Engine<'_, T> {
     ///
     /// # Errors
     /// As [`Redistribution::run_into`].
-    pub(crate) fn begin_move(
+    pub(crate) fn begun_move(
         &mut self,
         number: usize,
         source: &DistArray<T>,
@@ -60,7 +122,7 @@ impl<T: Element> Engine<'_, T> {
     ///
     /// # Errors
     /// As [`Redistribution::run_into`].
-    pub(crate) fn end_move(&mut self, number: usize, source: &DistArray<T>, target: &mut DistArray<T>) -> Result<()> {
+    pub(crate) fn ended_move(&mut self, number: usize, source: &DistArray<T>, target: &mut DistArray<T>) -> Result<()> {
         let Move { there, flights } = &self.moves[number];
         if !there.can_be_in_flight() {
             return there.run_blocks(source.block(), target);

@@ -471,9 +471,9 @@ impl<'a, T: Element> Prepared<'a, T> {
             let ran = match is_begin {
                 true => {
                     let when = if is_whole { When::Now } else { When::Later };
-                    self.engine.begin_move(number, arrays.get(source), target, when)
+                    self.engine.begun_move(number, arrays.get(source), target, when)
                 }
-                false => self.engine.end_move(number, arrays.get(source), target),
+                false => self.engine.ended_move(number, arrays.get(source), target),
             };
             self.made[written.0] = made;
             ran?;
@@ -612,8 +612,7 @@ impl<'a, T: Element> Prepared<'a, T> {
             return self.array_in_room(id, None);
         }
         let Array { name, sharding, .. } = self.program.array(id);
-        let there = self.engine.moves().nth(number).expect("it is a move; this is a bug in polyshard");
-        there.allocate(self.world).map_err(|error| of_array(*name, sharding, error))
+        self.engine.made_target(number).map_err(|error| of_array(*name, sharding, error))
     }
 
     /// An array for statements to write, with these initial values.

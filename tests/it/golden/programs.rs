@@ -1,6 +1,7 @@
 //! Emitted source of programs that are no schedule of one kernel: redistributions, products between them, sequences, rounds and reductions.
 
 use super::{kept, nests, product, redistribution, reduction, rounds, sequence, value};
+use crate::sequence::in_flight::begun_early;
 use expect_test::expect_file;
 use ndarray::{ArrayD, IxDyn};
 use polyshard::machine::{Device, Interconnect, Level};
@@ -88,7 +89,7 @@ fn a_sharded_product_is_pinned_compiles_and_agrees() {
     });
 }
 
-/// Two products, of which the first leaves columns and the second wants rows.
+/// Two products, of which the first leaves columns and the second wants rows. A factor of the second is in flight during the first.
 /// The array `scale_of` is number 2, and so is the kernel with the scalar `scale`.
 fn two_products() -> Program {
     vars!(m, n, k, mo, mi, no, ni);
@@ -105,11 +106,9 @@ fn two_products() -> Program {
     let second = second.distribute([m], [mo], [mi], &mesh).shard("Y", [m.at(x)]).shard("Z", [m.at(x)]);
     let [first, second] =
         [first.tensorize([m, ni, k]), second.tensorize([mi, n, k])].map(|schedule| schedule.lower().expect("legal"));
-    Sequence::new()
-        .stage(&first, ["X", "W"], "Y")
-        .stage(&second, ["Y", "scale_of"], "Z")
-        .build()
-        .expect("stages that fit")
+    let rows = Sharding::new(&mesh, &[7, 6], &[Placement::block(0, x)]).expect("a sharding");
+    let products = Sequence::new().stage(&first, ["X", "W"], "Y").stage(&second, ["Y", "scale_of"], "Z");
+    begun_early(&products.input("scale_of", &rows).build().expect("stages that fit"))
 }
 
 #[test]
