@@ -53,6 +53,8 @@ pub use dtype::{DType, NotNative, UnknownDType};
 pub use linear::LinearAxes;
 pub use mesh::{Mesh, MeshError, ProductError};
 #[doc(hidden)]
+pub use message::split_message;
+#[doc(hidden)]
 pub use mix::mix;
 pub use name::Name;
 pub use nearest::{did_you_mean, nearest};
@@ -63,4 +65,4 @@ pub use sharding::{Sharding, ShardingError, SumsError};
 pub use source::AxisSource;
 pub use stages::{Stages, StagesError};
 pub use sums::{SumAlgorithm, SumKind};
-pub use words::{are, counted, joined};
+pub use words::{are, counted, joined, signed_sum};

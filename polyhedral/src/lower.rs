@@ -95,7 +95,7 @@ fn lower(context: &Context<'_>) -> Result<(Body, Vec<Proof>), LowerError> {
     body.kernels[0].leaf.interior = found;
     let idle = hints::idle_interior(context, &body.nest(KernelId(0)));
     body.kernels[0].hints.extend(idle);
-    let matched = proofs::matching(context, &body.nest(KernelId(0)), depth)?;
+    let matched = proofs::matching(context, &body.nest(KernelId(0)))?;
     let proofs =
         [distinct([instances, touched, owners, fetched, ahead, interior, stepped, delivered].concat()), matched]
             .concat();

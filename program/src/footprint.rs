@@ -4,7 +4,7 @@
 use crate::affine::Affine;
 use crate::kernel::Kernel;
 use crate::value::Access;
-use polyshard_layout::Name;
+use polyshard_layout::{Name, joined};
 use std::fmt;
 
 /// Evenly spaced indices of one dimension.
@@ -89,8 +89,7 @@ impl fmt::Display for Progression {
 
 impl fmt::Display for Footprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let dims: Vec<_> = self.dims.iter().map(Progression::to_string).collect();
-        write!(f, "[{}]", dims.join(", "))
+        write!(f, "[{}]", joined(&self.dims, ", "))
     }
 }
 

@@ -22,12 +22,13 @@ use std::ops::Range;
 /// assert_eq!(sum.kernel()?.assign(), Assign::Add);
 /// # Ok::<(), polyshard::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Assign {
     /// `=`: the output becomes the sum over the contracted indices, as in einsum.
     #[serde(rename = "=")]
     Set,
     /// `+=`: adds to the output's values.
+    #[default]
     #[serde(rename = "+=")]
     Add,
     /// `*=`: multiplies the output's values.

@@ -8,7 +8,7 @@ use crate::number::Number;
 use crate::periodic;
 use crate::value::Access;
 use crate::value::Value;
-use polyshard_layout::{DType, Name};
+use polyshard_layout::{DType, Name, joined};
 use std::ops::Range;
 
 impl KernelSpec {
@@ -48,8 +48,8 @@ pub(crate) fn check(mut spec: KernelSpec) -> Result<Kernel, KernelError> {
             return Err(KernelError::OutputRead { name: output.name });
         }
         let Some(tensor) = inputs.iter().find(|tensor| tensor.name == access.tensor) else {
-            let tensors: Vec<_> = inputs.iter().map(|tensor| tensor.name.as_str()).collect();
-            return Err(KernelError::UnknownTensor { name: access.tensor, tensors: tensors.join(", ") });
+            let tensors = joined(inputs.iter().map(|tensor| tensor.name), ", ");
+            return Err(KernelError::UnknownTensor { name: access.tensor, tensors });
         };
         index_count(access, tensor)?;
     }

@@ -4,7 +4,7 @@ use expect_test::{Expect, expect};
 use polyshard_dsl::Var;
 use polyshard_layout::{Axis, Mesh, Name, Placement, Reach, Sharding};
 use polyshard_polyhedral::Schedule;
-use polyshard_program::reduction::{MoveReduction, Procedure};
+use polyshard_program::reduction::Procedure;
 use polyshard_program::{
     Access, Affine, Algorithm, Array, ArrayId, ArrayKind, Assign, At, AxisId, Body, CounterId, DType, Depth, End, Expr,
     KernelId, LeafAccess, LeafOp, LeafPart, Leg, LegId, LoweredKernel, Number, OperandId, Owners, Program,
@@ -579,14 +579,15 @@ fn reductions_that_do_not_close_the_sums() {
     let (_, x) = mesh();
     let terms = sharding(&[4, 4], &[Placement::partial(x)]);
     let whole = sharding(&[4, 4], &[]);
-    let check = |target: &Sharding, by: MoveReduction, expect: Expect| {
-        let error = Program::reduction("A", [&terms, target], DType::F32, by).expect_err("it is no program");
+    let check = |target: &Sharding, op: Assign, by: Procedure, expect: Expect| {
+        let error = Program::reduction("A", [&terms, target], DType::F32, op, by).expect_err("it is no program");
         expect.assert_eq(&error.to_string());
     };
-    let by = |groups| MoveReduction::from(Procedure::in_order(groups).expect("each rank is in one group"));
+    let by = |groups| Procedure::in_order(groups).expect("each rank is in one group");
     let both = || by(vec![vec![0, 1]]);
     check(
         &by_rows(),
+        Assign::Add,
         both(),
         expect![
             "statement 1: a reduction moves no elements, but `A` changes from [partial(x)] to [0 @ x]; move it before \
@@ -595,11 +596,13 @@ fn reductions_that_do_not_close_the_sums() {
     );
     check(
         &whole,
-        MoveReduction { op: Assign::Set, ..both() },
+        Assign::Set,
+        both(),
         expect!["statement 1: `=` combines nothing; reduce `A` by `+=`, `*=`, `max=` or `min=`"],
     );
     check(
         &whole,
+        Assign::Add,
         by(vec![vec![0], vec![1]]),
         expect![
             "statement 1: the reduction of `A` from [partial(x)] to replicated combines the groups {0} {1}; it must combine {0 1}"
@@ -610,7 +613,8 @@ fn reductions_that_do_not_close_the_sums() {
         let mesh = Mesh::new([("x", ranks)]);
         let [terms, whole] = [vec![Placement::partial("x")], vec![]]
             .map(|clauses| Sharding::new(&mesh, &[4], &clauses).expect("a sharding"));
-        let error = Program::reduction("A", [&terms, &whole], DType::F32, both()).expect_err("it is for 2 ranks");
+        let error =
+            Program::reduction("A", [&terms, &whole], DType::F32, Assign::Add, both()).expect_err("it is for 2 ranks");
         let expected = format!(
             "statement 1: the reduction of `A` from [partial(x)] to replicated is for 2 ranks, but the mesh (x: {ranks}) has {ranks}"
         );
