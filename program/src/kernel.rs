@@ -8,7 +8,7 @@ use crate::affine::Affine;
 use crate::number::Number;
 use crate::value::Access;
 use crate::value::Value;
-use polyshard_layout::{DType, Name};
+use polyshard_layout::{DType, Name, joined};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;
@@ -154,38 +154,40 @@ pub struct KernelSpec {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kernel {
-    pub(crate) name: Name,
-    pub(crate) dtype: DType,
+    /// As it was written, with its indices' own ranges.
+    pub(crate) spec: KernelSpec,
     pub(crate) inputs: Vec<Tensor>,
     pub(crate) output: Tensor,
     pub(crate) vars: Vec<IndexVar>,
-    pub(crate) scalars: Vec<(Name, Number)>,
+    /// Where the statement writes, and what, with indices that count from 0.
     pub(crate) target: Access,
-    pub(crate) assign: Assign,
     pub(crate) value: Value,
-    pub(crate) written: Written,
-}
-
-/// The statement as it was written, with its indices' own ranges.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Written {
-    pub target: Access,
-    pub value: Value,
-    /// The indices whose ranges were stated.
-    pub stated: Vec<Name>,
 }
 
 impl Kernel {
+    /// Returns the kernel as it was before it was checked, to be changed and checked again.
+    ///
+    /// ```
+    /// use polyshard::text::parse_kernel;
+    /// let kernel = parse_kernel("fn twice(A: [f32; 4]) -> B: [f32; 4] { B[i] = 2.0 * A[i] }")?.check()?;
+    /// assert_eq!(kernel.spec().clone().check()?, kernel);
+    /// # Ok::<(), polyshard::Error>(())
+    /// ```
+    #[must_use]
+    pub fn spec(&self) -> &KernelSpec {
+        &self.spec
+    }
+
     /// Returns the name.
     #[must_use]
     pub fn name(&self) -> Name {
-        self.name
+        self.spec.name
     }
 
     /// Returns the element type of all tensors.
     #[must_use]
     pub fn dtype(&self) -> DType {
-        self.dtype
+        self.spec.dtype
     }
 
     /// Returns the inputs, in the order in which they are given to `run`.
@@ -214,7 +216,7 @@ impl Kernel {
     /// Returns the captured scalars.
     #[must_use]
     pub fn scalars(&self) -> &[(Name, Number)] {
-        &self.scalars
+        &self.spec.scalars
     }
 
     /// Returns where the statement writes, with indices that count from 0.
@@ -226,7 +228,7 @@ impl Kernel {
     /// Returns how it writes.
     #[must_use]
     pub fn assign(&self) -> Assign {
-        self.assign
+        self.spec.assign
     }
 
     /// Returns the value that it writes, with indices that count from 0.
@@ -238,13 +240,13 @@ impl Kernel {
     /// Returns where the statement writes, as it was written: indices run over their own ranges.
     #[must_use]
     pub fn written_target(&self) -> &Access {
-        &self.written.target
+        &self.spec.target
     }
 
     /// Returns the value that it writes, as it was written: indices run over their own ranges.
     #[must_use]
     pub fn written_value(&self) -> &Value {
-        &self.written.value
+        &self.spec.value
     }
 
     /// Returns the accesses of one tensor: those of an input, or the one of the output; indices count from 0.
@@ -260,9 +262,9 @@ impl Kernel {
     #[must_use]
     pub fn written_accesses_of(&self, tensor: Name) -> Vec<&Access> {
         if tensor == self.output.name {
-            return vec![&self.written.target];
+            return vec![&self.spec.target];
         }
-        self.written.value.accesses().into_iter().filter(|access| access.tensor == tensor).collect()
+        self.spec.value.accesses().into_iter().filter(|access| access.tensor == tensor).collect()
     }
 
     /// Returns, by dimension, the extent of an input if the index of the access may be outside of it.
@@ -296,10 +298,10 @@ impl Kernel {
     /// Returns the statement as it was written: `C[m, n] += A[m, k] * B[k, n]`, and the ranges that were stated.
     #[must_use]
     pub fn statement(&self) -> String {
-        let Written { target, value, stated } = &self.written;
-        let ranges = self.vars.iter().filter(|var| stated.contains(&var.name));
+        let KernelSpec { target, assign, value, ranges: stated, .. } = &self.spec;
+        let ranges = self.vars.iter().filter(|var| stated.iter().any(|range| range.0 == var.name));
         let ranges: String = ranges.map(|var| format!(" {}", var.range())).collect();
-        format!("{target} {} {value}{ranges}", self.assign)
+        format!("{target} {assign} {value}{ranges}")
     }
 
     /// Returns the kernel as `kernel!` takes it: `fn f(A: [f32; 4, 6]) -> b: f32 { b[] += A[i, j] }`.
@@ -312,21 +314,22 @@ impl Kernel {
     /// ```
     #[must_use]
     pub fn definition(&self) -> String {
+        format!("{} {{ {} }}", self.head(), self.statement())
+    }
+
+    /// `fn f(A: [f32; 4, 6]) -> b: f32`.
+    fn head(&self) -> String {
         let declared = |tensor: &Tensor| match &tensor.shape[..] {
-            [] => format!("{}: {}", tensor.name, self.dtype),
-            shape => {
-                let extents: Vec<_> = shape.iter().map(usize::to_string).collect();
-                format!("{}: [{}; {}]", tensor.name, self.dtype, extents.join(", "))
-            }
+            [] => format!("{}: {}", tensor.name, self.dtype()),
+            shape => format!("{}: [{}; {}]", tensor.name, self.dtype(), joined(shape, ", ")),
         };
-        let inputs: Vec<_> = self.inputs.iter().map(declared).collect();
-        let (name, output) = (self.name, declared(&self.output));
-        format!("fn {name}({}) -> {output} {{ {} }}", inputs.join(", "), self.statement())
+        let inputs = joined(self.inputs.iter().map(declared), ", ");
+        format!("fn {}({inputs}) -> {}", self.name(), declared(&self.output))
     }
 
     /// The statement with indices that count from 0, as the loops of a program do.
     pub(crate) fn counted_statement(&self) -> String {
-        format!("{} {} {}", self.target, self.assign, self.value)
+        format!("{} {} {}", self.target, self.assign(), self.value)
     }
 }
 
@@ -344,14 +347,7 @@ impl fmt::Display for Assign {
 
 impl fmt::Display for Kernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = |tensor: &Tensor| {
-            let shape: Vec<_> = tensor.shape.iter().map(usize::to_string).collect();
-            format!("{}: [{}; {}]", tensor.name, self.dtype, shape.join(", "))
-        };
-        let inputs: Vec<_> = self.inputs.iter().map(shown).collect();
-        writeln!(f, "fn {}({}) -> {} {{", self.name, inputs.join(", "), shown(&self.output))?;
-        writeln!(f, "    {}", self.statement())?;
-        f.write_str("}")
+        write!(f, "{} {{\n    {}\n}}", self.head(), self.statement())
     }
 }
 

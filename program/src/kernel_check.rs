@@ -1,7 +1,7 @@
 //! Checks a kernel as written: resolves names, infers extents, proves bounds.
 
 use crate::affine::Affine;
-use crate::kernel::{IndexVar, Kernel, KernelSpec, Tensor, Written, span};
+use crate::kernel::{IndexVar, Kernel, KernelSpec, Tensor, span};
 use crate::kernel_error::KernelError;
 use crate::kernel_numbers;
 use crate::number::Number;
@@ -77,19 +77,7 @@ pub(crate) fn check(mut spec: KernelSpec) -> Result<Kernel, KernelError> {
         Value::Index(index) => *index = counted_index(index, &vars, nothing_runs),
         _ => {}
     });
-    let stated = spec.ranges.into_iter().map(|range| range.0).collect();
-    let kernel = Kernel {
-        name: spec.name,
-        dtype: spec.dtype,
-        inputs,
-        output,
-        vars,
-        scalars: spec.scalars,
-        target,
-        assign: spec.assign,
-        value,
-        written: Written { target: spec.target, value: spec.value, stated },
-    };
+    let kernel = Kernel { spec, inputs, output, vars, target, value };
     crate::bounds::kernel(&kernel)?;
     periodic::check(&kernel)?;
     Ok(kernel)
