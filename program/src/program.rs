@@ -34,7 +34,7 @@ pub use rooms::Rooms;
 pub use rounds::{Carried, MOST_ROUNDS, Rounds, Until};
 
 use crate::hint::Hint;
-use crate::ids::{ArrayId, KernelId, RoomId, TransferId};
+use crate::ids::{ArrayId, KernelId, TransferId};
 use crate::kernel::{Assign, Kernel};
 use crate::nest::{Loop, LoweredKernel, NestView, Route, Transfer};
 use crate::pattern::Pattern;
@@ -307,6 +307,7 @@ impl Program {
     /// - [`Unfinished`](ProgramError::Unfinished) if a kernel or a move is left out, or a move does not end;
     /// - [`NoOutput`](ProgramError::NoOutput) if no statement writes an array.
     pub fn new(mut body: Body) -> Result<Self, ProgramError> {
+        body.check_numbers()?;
         check::check(&body)?;
         body.free_temporaries();
         let flow = body.flow();
@@ -414,12 +415,6 @@ impl Program {
     /// Returns the shardings: of the inputs, then of the outputs.
     pub fn shardings(&self) -> impl Iterator<Item = &Sharding> {
         self.inputs().chain(self.outputs()).map(|array| &array.sharding)
-    }
-
-    /// Returns, for each temporary, the number of the memory that holds it: temporaries that are not alive together may share memory.
-    #[must_use]
-    pub fn slots(&self) -> Vec<Option<RoomId>> {
-        self.body.slots()
     }
 
     /// Returns the kernels that write elements of an array, the one that starts it first; none if other elements of it have values from

@@ -111,4 +111,12 @@ impl Statement {
             body.iter().for_each(|statement| statement.visit(visit));
         }
     }
+
+    /// Calls `visit` for it and all statements inside it, the outer ones first, to change them.
+    pub fn visit_mut(&mut self, visit: &mut impl FnMut(&mut Self)) {
+        visit(self);
+        if let Self::Rounds(_, body) | Self::Loop(_, body) = self {
+            body.iter_mut().for_each(|statement| statement.visit_mut(visit));
+        }
+    }
 }

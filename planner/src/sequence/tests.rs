@@ -52,9 +52,8 @@ fn an_array_is_given_back_once_and_never_touched_again() {
     let temporaries = program.of_kind(ArrayKind::Temporary).len();
     assert!(most < temporaries, "{most} temporaries at once, of {temporaries}");
     // Arrays share memory if and only if they are not alive together.
-    let slots = program.slots();
-    let slot_count = slots.iter().flatten().max().map_or(0, |last| last.0 + 1);
-    assert_eq!(slot_count, most, "as much memory as there are arrays at once: {slots:?}");
+    let rooms = program.rooms();
+    assert_eq!(rooms.most, vec![1; most], "as much memory as there are arrays at once: {rooms:?}");
 }
 
 #[test]
