@@ -48,6 +48,8 @@ pub use along::{Along, ends_of_walk};
 pub use axis::{Axis, Axis as MeshAxis, AxisExpr};
 pub use axis_part::AxisPart;
 pub use collective::Collective;
+#[doc(hidden)]
+pub use congruence::gcd;
 pub use dim::{Digit, DimLayout, LevelLayout, Owned};
 pub use dtype::{DType, NotNative, UnknownDType};
 pub use linear::LinearAxes;

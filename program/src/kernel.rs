@@ -271,22 +271,12 @@ impl Kernel {
     #[must_use]
     pub fn open_extents(&self, access: &Access) -> Vec<Option<i64>> {
         let shape = self.tensors().find(|tensor| tensor.name == access.tensor).map_or(&[][..], |tensor| &tensor.shape);
-        let leaves = |(index, &extent): (&Affine, &usize)| {
-            let may = access.outside.is_some() && index.modulus.is_none() && self.leaves(index, extent);
-            may.then_some(extent as i64)
+        let outside = |(index, &extent): (&Affine, &usize)| {
+            let may = access.outside.is_some() && index.modulus.is_none();
+            let (low, high) = span(index, &self.vars, false);
+            (may && (low < 0 || high > extent as i128)).then_some(extent as i64)
         };
-        access.index.iter().zip(shape).map(leaves).collect()
-    }
-
-    /// Whether an index without a remainder has values that are not in `0..extent`.
-    fn leaves(&self, index: &Affine, extent: usize) -> bool {
-        let constant = i128::from(index.constant);
-        let (least, most) = index.terms.iter().fold((constant, constant), |(least, most), &(name, factor)| {
-            let var = self.vars.iter().find(|var| var.name == name);
-            let last = i128::from(factor) * (var.map_or(0, |var| var.extent as i128) - 1);
-            (least + last.min(0), most + last.max(0))
-        });
-        least < 0 || most >= extent as i128
+        access.index.iter().zip(shape).map(outside).collect()
     }
 
     /// Returns whether the statement never runs, since an index has no values.
@@ -351,12 +341,14 @@ impl fmt::Display for Kernel {
     }
 }
 
-/// The half-open range of values of an index expression; no variable is empty.
-pub(crate) fn span(index: &Affine, vars: &[IndexVar]) -> (i128, i128) {
+/// The half-open range of values of an index expression, without its modulus, over variables that are not empty; these count from
+/// their starts if it is as `written`, else from 0.
+pub(crate) fn span(index: &Affine, vars: &[IndexVar], written: bool) -> (i128, i128) {
     let start = (i128::from(index.constant), i128::from(index.constant) + 1);
     let span = index.terms.iter().try_fold(start, |(low, high), &(name, factor)| {
         let var = vars.iter().find(|var| var.name == name);
-        let (first, extent) = var.map_or((0, 1), |var| (i128::from(var.start), var.extent as i128));
+        let (start, extent) = var.map_or((0, 1), |var| (i128::from(var.start), var.extent as i128));
+        let first = if written { start } else { 0 };
         let ends = [first, first + extent - 1].map(|value| i128::from(factor) * value);
         Some((low.checked_add(ends[0].min(ends[1]))?, high.checked_add(ends[0].max(ends[1]))?))
     });

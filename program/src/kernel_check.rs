@@ -271,7 +271,7 @@ fn in_bounds(spec: &KernelSpec, vars: &[IndexVar], inputs: &[Tensor], output: &T
     };
     let affine = places.iter().filter(|place| touched(place.access) && place.index.modulus.is_none());
     for Place { access, dim, index, extent } in affine {
-        let (low, high) = span(index, vars);
+        let (low, high) = span(index, vars, true);
         if low < 0 || high > *extent as i128 {
             let var = match index.terms[..] {
                 [(name, _)] if spec.ranges.iter().all(|range| range.0 != name) => Some(name),
@@ -301,7 +301,7 @@ fn numbers_fit(spec: &KernelSpec, vars: &[IndexVar]) -> Result<(), KernelError> 
         if vars.iter().any(|var| var.extent == 0) {
             continue;
         }
-        let (low, high) = span(index, vars);
+        let (low, high) = span(index, vars, true);
         let fits = |value: i128| i64::try_from(value).is_ok_and(|value| Number::Int(value).fits(spec.dtype));
         if let Some(value) = [low, high - 1].into_iter().find(|&value| !fits(value)) {
             let number = format!("{index} = {value}");
