@@ -51,7 +51,7 @@ impl Schedule {
     ///     fn matmul(A: [f32; 64, 64], B: [f32; 64, 64]) -> C: [f32; 64, 64] { C[m, n] += A[m, k] * B[k, n] }
     /// };
     /// let rows = product.distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 4)]));
-    /// assert!(rows.unproved()?.is_as(&rows.lower()?));
+    /// assert!(rows.unproved()?.shardings().eq(rows.lower()?.shardings()));
     /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///

@@ -22,15 +22,11 @@
 //! | `proof`, `unproved`, `written`, `footprint` | proofs, and which elements a kernel touches |
 //! | `volume`, `traffic`, `received`, `staged`, `work`, `report`, `lower_bound` | traffic, memory and work, and a lower bound on traffic |
 //! | `display`, `explain`, `hint` | a program as text, the reasons for it, and hints about slow schedules |
-//! | `by_exchange`, `example` | reference programs and example kernels |
 
 mod affine;
 mod between;
 pub mod bounds;
-mod by_exchange;
 mod display;
-#[doc(hidden)]
-pub mod example;
 mod explain;
 mod expr;
 mod extent;

@@ -516,18 +516,4 @@ impl Program {
     pub fn patterns(&self, tensor: &str) -> Vec<Pattern> {
         self.nests().flat_map(|nest| nest.patterns(tensor)).collect()
     }
-
-    /// Returns the same program with every transfer of a tile as an exchange, which is correct for any region and sharding: the
-    /// reference that other patterns are tested against.
-    ///
-    /// # Panics
-    /// If ranks would not agree on an exchange: a bug in polyshard.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn by_exchange(&self) -> Self {
-        let mut program = self.clone();
-        program.body.exchange_all();
-        program.report = program.body.report();
-        program
-    }
 }

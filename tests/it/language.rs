@@ -6,6 +6,7 @@ use polyshard::prelude::*;
 use polyshard::runtime;
 use polyshard::runtime::reference;
 use polyshard::schedule::Trace;
+use polyshard_testing::program::ByExchange;
 
 kernel! {
     fn smooth(A: [f32; 700], B: [f32; 700]) -> C: [f32; 700] {

@@ -5,7 +5,8 @@ use expect_test::expect;
 use polyshard_dsl::{Clause, Var, dim, parse_kernel};
 use polyshard_layout::Mesh;
 use polyshard_polyhedral::Schedule;
-use polyshard_program::{ArrayKind, Program, Statement, example};
+use polyshard_program::{ArrayKind, Program, Statement};
+use polyshard_testing::example;
 
 /// Five products in a row, in which B is read late, C is never read, and D in two shardings.
 fn five() -> Program {
