@@ -124,8 +124,9 @@ impl Kernel {
     /// The step of each variable of an index that has one, up or down, and its number of values.
     fn moved<'a>(&'a self, index: &'a Affine) -> impl Iterator<Item = (i64, i128)> + 'a {
         let extent = |name: Name| self.vars.iter().find(|var| var.name == name).map_or(0, |var| var.extent as i128);
-        let moved = index.terms.iter().map(move |&(name, factor)| (factor.abs(), extent(name)));
-        moved.filter(|&(_, extent)| extent > 1)
+        let moved = index.terms.iter().map(move |&(name, factor)| (factor, extent(name)));
+        // A factor of an index that wraps may have no absolute value; its step is not asked for.
+        moved.filter(|&(_, extent)| extent > 1).map(|(factor, extent)| (factor.abs(), extent))
     }
 
     /// The greatest number of which the distances between values of an index are multiples; 0 for one value.

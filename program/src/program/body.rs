@@ -181,22 +181,27 @@ impl Body {
     }
 
     fn common(&self, statement: &Statement) -> Option<Common> {
+        if let Statement::Loop(id, _) = *statement {
+            return Some(Common::Loop(id));
+        }
+        let kernel = self.own_kernel(statement)?;
+        Some(self.kernels[kernel.0].loops.first().map_or(Common::Kernel(kernel), |&outer| Common::Loop(outer)))
+    }
+
+    /// The kernel of a statement that is no loop.
+    fn own_kernel(&self, statement: &Statement) -> Option<KernelId> {
         match *statement {
-            Statement::Loop(id, _) => return Some(Common::Loop(id)),
             Statement::Compute(kernel, _) => Some(kernel),
             Statement::Fill(id) | Statement::Begin(id, _) | Statement::End(id, _) => self.transfers[id.0].kernel(),
-            Statement::Rounds(..) | Statement::Free(_) => None,
+            Statement::Rounds(..) | Statement::Loop(..) | Statement::Free(_) => None,
         }
-        .map(|kernel| self.kernels[kernel.0].loops.first().map_or(Common::Kernel(kernel), |&outer| Common::Loop(outer)))
     }
 
     /// The kernel of the first of these statements, at any depth of loops.
     fn first_kernel(&self, statements: &[Statement]) -> Option<KernelId> {
-        statements.iter().find_map(|statement| match *statement {
-            Statement::Loop(_, ref body) => self.first_kernel(body),
-            Statement::Compute(kernel, _) => Some(kernel),
-            Statement::Fill(id) | Statement::Begin(id, _) | Statement::End(id, _) => self.transfers[id.0].kernel(),
-            Statement::Rounds(..) | Statement::Free(_) => None,
+        statements.iter().find_map(|statement| match statement {
+            Statement::Loop(_, body) => self.first_kernel(body),
+            _ => self.own_kernel(statement),
         })
     }
 

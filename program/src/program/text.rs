@@ -77,14 +77,9 @@ impl Program {
             } else if !alone && span.kernel.is_some() {
                 writeln!(text, "   {what} {line}")?;
             }
-            match span.statements {
-                _ if span.kernel.is_some() => {
-                    let of_line = span.kernel.into_iter();
-                    of_line
-                        .map(|kernel| self.body.nest(kernel))
-                        .try_for_each(|nest| nest.explain_transfers(text, &self.body, &first))?;
-                }
-                [Statement::Begin(id, _)] => {
+            match (span.kernel, span.statements) {
+                (Some(kernel), _) => self.body.nest(kernel).explain_transfers(text, &self.body, &first)?,
+                (None, [Statement::Begin(id, _)]) => {
                     let Some(moved) = self.body.moved(*id) else { continue };
                     let bytes = moved.volume().received;
                     if bytes > 0 {
@@ -98,7 +93,7 @@ impl Program {
                         decided(&moved).into_iter().try_for_each(|line| writeln!(text, "    - {line}"))?;
                     }
                 }
-                [Statement::Rounds(id, _)] => {
+                (None, [Statement::Rounds(id, _)]) => {
                     let rounds = &self.body.rounds[id.0];
                     self.carried(rounds).iter().try_for_each(|line| writeln!(text, "    {line}"))?;
                     if !rounds.carried.is_empty() {
