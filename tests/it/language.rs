@@ -6,7 +6,6 @@ use polyshard::prelude::*;
 use polyshard::runtime;
 use polyshard::runtime::reference;
 use polyshard::schedule::Trace;
-use polyshard_testing::program::ByExchange;
 
 kernel! {
     fn smooth(A: [f32; 700], B: [f32; 700]) -> C: [f32; 700] {
@@ -219,7 +218,8 @@ macro_rules! check {
         let found = shards.expect("the program runs").into_iter().flatten().next().expect("rank 0 gathers");
         let expected = sequential::<$type>(&program, $value);
         assert_eq!(bits(found.as_slice().expect("one block")), bits(expected.as_slice().expect("one block")), "{program}");
-        let found = executed::<$type>(&program.by_exchange(), $value);
+        let exchanged = polyshard_testing::program::ByExchange::by_exchange(&program);
+        let found = executed::<$type>(&exchanged, $value);
         assert_eq!(bits(found.as_slice().expect("one block")), bits(expected.as_slice().expect("one block")), "{program}");
     }};
 }
