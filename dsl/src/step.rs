@@ -3,8 +3,8 @@
 //! The only definition of a step. `chain` parses its text, traces and programs hold it, error messages quote it, and emitted source has it
 //! as a comment. `polyhedral` has the methods, and their meaning.
 
-use polyshard_layout::{AxisExpr, Mesh, Name, Placement};
-use polyshard_program::{LeafKind, Pattern, list};
+use polyshard_layout::{AxisExpr, Mesh, Name, Placement, joined};
+use polyshard_program::{LeafKind, Pattern};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -249,21 +249,27 @@ impl fmt::Display for Step {
             Self::Split { i, outer, inner, size: n } | Self::Divide { i, outer, inner, parts: n } => {
                 write!(f, "{i}, {outer}, {inner}, {n}")?;
             }
-            Self::Reorder { order } => write!(f, "[{}]", list(order))?,
+            Self::Reorder { order } => write!(f, "[{}]", joined(order, ", "))?,
             Self::Fuse { i, j, fused } => write!(f, "{i}, {j}, {fused}")?,
             Self::Distribute { loops, outer, inner, mesh } => {
-                write!(f, "[{}], [{}], [{}], mesh({mesh})", list(loops), list(outer), list(inner))?;
+                write!(
+                    f,
+                    "[{}], [{}], [{}], mesh({mesh})",
+                    joined(loops, ", "),
+                    joined(outer, ", "),
+                    joined(inner, ", ")
+                )?;
             }
             Self::Replicate { mesh } => write!(f, "mesh({mesh})")?,
-            Self::Rotate { t, by } => write!(f, "{t}, [{}]", list(by))?,
+            Self::Rotate { t, by } => write!(f, "{t}, [{}]", joined(by, ", "))?,
             Self::Shard { tensor, clauses } if clauses.is_empty() => write!(f, "{tensor}")?,
-            Self::Shard { tensor, clauses } => write!(f, "{tensor}, {}", list(clauses))?,
+            Self::Shard { tensor, clauses } => write!(f, "{tensor}, {}", joined(clauses, ", "))?,
             Self::Communicate { tensor, at } => write!(f, "{tensor}, {at}")?,
             Self::Pipeline { t, depth } => write!(f, "{t}, {depth}")?,
             Self::Halo { tensor, steps } => write!(f, "{tensor}, {steps}")?,
             Self::InteriorFirst { tensor } | Self::Reassociate { tensor } => write!(f, "{tensor}")?,
-            Self::Tensorize { loops, kind: None } => write!(f, "[{}]", list(loops))?,
-            Self::Tensorize { loops, kind: Some(kind) } => write!(f, "[{}], {kind}", list(loops))?,
+            Self::Tensorize { loops, kind: None } => write!(f, "[{}]", joined(loops, ", "))?,
+            Self::Tensorize { loops, kind: Some(kind) } => write!(f, "[{}], {kind}", joined(loops, ", "))?,
             Self::Expect { tensor, pattern } => write!(f, "{tensor}, {pattern}")?,
             Self::ExpectOverlap { tensor, share } => write!(f, "{tensor}, {share}")?,
         }

@@ -243,7 +243,9 @@ fn inverse(factor: i64, modulus: i64) -> i64 {
     reduced(old * rest, modulus)
 }
 
-fn gcd(a: i64, b: i64) -> i64 {
+/// Returns the greatest common divisor, which is not negative; 0 for two zeros.
+#[must_use]
+pub fn gcd(a: i64, b: i64) -> i64 {
     if b == 0 { a.abs() } else { gcd(b, a % b) }
 }
 

@@ -48,10 +48,14 @@ pub use along::{Along, ends_of_walk};
 pub use axis::{Axis, Axis as MeshAxis, AxisExpr};
 pub use axis_part::AxisPart;
 pub use collective::Collective;
+#[doc(hidden)]
+pub use congruence::gcd;
 pub use dim::{Digit, DimLayout, LevelLayout, Owned};
 pub use dtype::{DType, NotNative, UnknownDType};
 pub use linear::LinearAxes;
 pub use mesh::{Mesh, MeshError, ProductError};
+#[doc(hidden)]
+pub use message::split_message;
 #[doc(hidden)]
 pub use mix::mix;
 pub use name::Name;
@@ -63,4 +67,4 @@ pub use sharding::{Sharding, ShardingError, SumsError};
 pub use source::AxisSource;
 pub use stages::{Stages, StagesError};
 pub use sums::{SumAlgorithm, SumKind};
-pub use words::{are, counted, joined};
+pub use words::{are, counted, joined, signed_sum};

@@ -41,6 +41,34 @@ pub fn joined<T: Display>(items: impl IntoIterator<Item = T>, separator: &str) -
     items.join(separator)
 }
 
+/// Returns a sum as text: its terms, each with its factor, which is at most 2^63 and not 0, and a constant.
+///
+/// ```
+/// use polyshard::layout::signed_sum;
+/// assert_eq!(signed_sum([(1, "x"), (-2, "y")], 3, "*"), "x - 2*y + 3");
+/// assert_eq!((signed_sum([(-1, "x")], -1, "*"), signed_sum([(0, "x"); 0], -1, "*")), ("-x - 1".into(), "-1".into()));
+/// ```
+#[must_use]
+pub fn signed_sum<T: Display>(terms: impl IntoIterator<Item = (i64, T)>, constant: i64, times: &str) -> String {
+    let mut text = String::new();
+    for (factor, term) in terms {
+        let sign = match (text.is_empty(), factor < 0) {
+            (true, false) => "",
+            (true, true) => "-",
+            (false, false) => " + ",
+            (false, true) => " - ",
+        };
+        let factor = factor.unsigned_abs();
+        text += &if factor == 1 { format!("{sign}{term}") } else { format!("{sign}{factor}{times}{term}") };
+    }
+    match (text.is_empty(), constant) {
+        (true, constant) => constant.to_string(),
+        (false, 0) => text,
+        (false, ..0) => format!("{text} - {}", constant.unsigned_abs()),
+        (false, _) => format!("{text} + {constant}"),
+    }
+}
+
 /// Returns the verb that goes with a number of things.
 #[must_use]
 pub fn are(count: usize) -> &'static str {

@@ -14,7 +14,7 @@ use crate::isl::IslResult;
 use crate::planned::Planned;
 use crate::proofs::proof;
 use crate::state::Pipeline;
-use polyshard_layout::Name;
+use polyshard_layout::{Name, joined};
 use polyshard_program::{Depth, Direction, Proof, Property};
 
 /// The claim about transfers with separate begin and await, which the grammar of statements proves.
@@ -95,7 +95,7 @@ fn at_loop(context: &Context<'_>, &Pipeline { t, step, .. }: &Pipeline) -> Resul
         }
         None => format!("`{}` is communicated before all loops", tensor.name),
     });
-    let tensors = places.collect::<Vec<_>>().join(", ");
+    let tensors = joined(places, ", ");
     Err(context.blame(Some(step), ErrorKind::NothingAhead { name: t, tensors }))
 }
 

@@ -11,8 +11,8 @@ use crate::sampled::Samples;
 use crate::schedule::Schedule;
 use crate::source::Sources;
 use crate::state::State;
-use polyshard_layout::Sharding;
-use polyshard_program::{Kernel, Ranges, StepId, list};
+use polyshard_layout::{Sharding, joined};
+use polyshard_program::{Kernel, Ranges, StepId};
 use std::cell::OnceCell;
 
 /// A schedule that is being lowered. Passes read it and return their results.
@@ -83,7 +83,7 @@ impl<'a> Context<'a> {
 
     /// The names of mesh axes, as text.
     pub(crate) fn names(&self, axes: &[usize]) -> String {
-        list(&self.state.mesh.names(axes))
+        joined(&self.state.mesh.names(axes), ", ")
     }
 
     /// What isl decided about `what`; an error if it gave up.

@@ -1,8 +1,8 @@
 //! Errors of schedules and their lowering: which step, where it was written, what exists instead.
 //! Tests: `tests/it/bad_input/schedules.rs`.
 
-use polyshard_layout::{Mesh, Name, ShardingError, counted, did_you_mean};
-use polyshard_program::{KernelError, Pattern, list};
+use polyshard_layout::{Mesh, Name, ShardingError, counted, did_you_mean, joined};
+use polyshard_program::{KernelError, Pattern};
 use std::fmt;
 use std::panic::Location;
 
@@ -256,27 +256,13 @@ pub enum ErrorKind {
     Unproved { what: String, trace: String },
 }
 
-polyshard_layout::message_and_help!(methods of ErrorKind);
-
-impl ErrorKind {
-    fn parts(&self) -> (String, Option<String>) {
-        match (self, self.to_string()) {
-            (Self::Kernel { kernel, error }, _) => (format!("kernel `{kernel}`: {}", error.message()), error.help()),
-            (Self::Sharding(error), _) => (error.message(), error.help()),
-            // Texts of other libraries and rules, without help.
-            (Self::OtherLeaf { .. } | Self::Isl { .. }, text) => (text, None),
-            (_, text) => {
-                let (message, help) = text.split_once("; ").unwrap_or((&text, ""));
-                (message.to_owned(), Some(help.to_owned()))
-            }
-        }
-    }
-}
+// The reasons of other libraries and rules may hold semicolons.
+polyshard_layout::message_and_help!(ErrorKind, without help: Self::OtherLeaf { .. } | Self::Isl { .. });
 
 /// The help for an unknown name.
 fn known(many: &str, name: &Name, names: &[Name]) -> String {
     let meant = did_you_mean(name.as_str(), names.iter().copied().map(Name::as_str));
-    format!("{meant}the {many} are {}", list(names))
+    format!("{meant}the {many} are {}", joined(names, ", "))
 }
 
 /// The help for a `distribute` with the wrong number of loops.

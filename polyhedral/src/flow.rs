@@ -9,7 +9,8 @@ use crate::context::Context;
 use crate::error::LowerError;
 use crate::isl::IslResult;
 use crate::proofs::proof;
-use polyshard_program::{Access, Footprint, Kernel, Proof, Property, list};
+use polyshard_layout::joined;
+use polyshard_program::{Access, Footprint, Kernel, Proof, Property};
 
 /// Proves the boxes of tensors that are touched only in part.
 pub(crate) fn touched(context: &Context<'_>) -> Result<Vec<Proof>, LowerError> {
@@ -32,7 +33,7 @@ pub(crate) fn touched(context: &Context<'_>) -> Result<Vec<Proof>, LowerError> {
                 shown.push(read.to_string());
             }
         }
-        proofs.push(proof(Property::Flow, tensor.name, format!("no more of it is read than {}", list(&shown))));
+        proofs.push(proof(Property::Flow, tensor.name, format!("no more of it is read than {}", joined(&shown, ", "))));
     }
     let output = kernel.output();
     let written = kernel.writes_at_least();

@@ -153,7 +153,7 @@ fn factors_of_product(context: &Context<'_>, leaf: &Leaf) -> Option<Hint> {
     if leaf.op != LeafOp::Nest || asked.is_some() || points < FEWEST_POINTS {
         return None;
     }
-    let mut spec = kernel.spec();
+    let mut spec = kernel.spec().clone();
     let mut value = spec.value.clone();
     let (mut factors, mut held) = (Vec::new(), Vec::new());
     for factor in other_factors(&mut value) {

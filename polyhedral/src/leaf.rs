@@ -9,9 +9,10 @@ use crate::planned::Planned;
 use crate::products::{Plan, Shape};
 use crate::range::position;
 use crate::state::Tensorized;
+use polyshard_layout::joined;
 use polyshard_program::{
     Access, Affine, Assign, Blocks, Kernel, Leaf, LeafAccess, LeafKind, LeafLoop, LeafLoopId, LeafNumber, LeafOp,
-    Number, Ranges, Region, Role, StepId, TensorId, Value, list,
+    Number, Ranges, Region, Role, StepId, TensorId, Value,
 };
 
 /// The leaf and its depth.
@@ -38,7 +39,7 @@ fn asked_for(context: &Context<'_>, tensorized: &Tensorized, depth: Depth) -> Re
     let mut leaf = at_depth(context, depth, LeafOp::Nest, Some(tensorized.step));
     if !is_box(context, &leaf, depth)? {
         let vars: Vec<_> = kernel.vars().iter().map(|var| var.name).collect();
-        return Err(blame(ErrorKind::NotABox { loops: list(&tensorized.loops), vars: list(&vars) }));
+        return Err(blame(ErrorKind::NotABox { loops: joined(&tensorized.loops, ", "), vars: joined(&vars, ", ") }));
     }
     leaf.op = match asserted {
         Some(LeafKind::Nest) => LeafOp::Nest,

@@ -3,7 +3,8 @@
 use crate::context::Context;
 use crate::error::{ErrorKind, LowerError};
 use crate::nest::Definition;
-use polyshard_program::{Direction, NestView, Pattern, TransferView, list};
+use polyshard_layout::joined;
+use polyshard_program::{Direction, NestView, Pattern, TransferView};
 use std::collections::BTreeSet;
 
 /// Checks properties that later steps may have broken: rotated loops are inside the loops that they are
@@ -15,7 +16,11 @@ pub(crate) fn order(context: &Context<'_>) -> Result<(), LowerError> {
         let first = nest.outermost(*rotated).unwrap_or(usize::MAX);
         let inside = |id| nest.loops_of(id).into_iter().any(|position| position >= first);
         if let Some(&other) = by.iter().find(|&&other| inside(other)) {
-            let kind = ErrorKind::NotOutside { name: node.name, by: nest.node(other).name, loops: list(&nest.names()) };
+            let kind = ErrorKind::NotOutside {
+                name: node.name,
+                by: nest.node(other).name,
+                loops: joined(&nest.names(), ", "),
+            };
             return Err(context.blame(nest.node(*rotated).steps.last().copied(), kind));
         }
     }
@@ -25,7 +30,7 @@ pub(crate) fn order(context: &Context<'_>) -> Result<(), LowerError> {
     match from_first.find(|name| !tensorized.loops.contains(name)) {
         None => Ok(()),
         Some(inside) => {
-            let kind = ErrorKind::NotInnermost { loops: list(&tensorized.loops), inside };
+            let kind = ErrorKind::NotInnermost { loops: joined(&tensorized.loops, ", "), inside };
             Err(context.blame(Some(tensorized.step), kind))
         }
     }

@@ -51,7 +51,7 @@ impl Schedule {
     ///     fn matmul(A: [f32; 64, 64], B: [f32; 64, 64]) -> C: [f32; 64, 64] { C[m, n] += A[m, k] * B[k, n] }
     /// };
     /// let rows = product.distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 4)]));
-    /// assert!(rows.unproved()?.is_as(&rows.lower()?));
+    /// assert!(rows.unproved()?.shardings().eq(rows.lower()?.shardings()));
     /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
@@ -95,7 +95,7 @@ fn lower(context: &Context<'_>) -> Result<(Body, Vec<Proof>), LowerError> {
     body.kernels[0].leaf.interior = found;
     let idle = hints::idle_interior(context, &body.nest(KernelId(0)));
     body.kernels[0].hints.extend(idle);
-    let matched = proofs::matching(context, &body.nest(KernelId(0)), depth)?;
+    let matched = proofs::matching(context, &body.nest(KernelId(0)))?;
     let proofs =
         [distinct([instances, touched, owners, fetched, ahead, interior, stepped, delivered].concat()), matched]
             .concat();

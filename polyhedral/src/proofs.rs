@@ -3,10 +3,9 @@
 use crate::context::Context;
 use crate::error::LowerError;
 use crate::isl::IslResult;
-use crate::nest::Depth;
 use crate::source::Sources;
 use polyshard_layout::Name;
-use polyshard_program::{Matching, NestView, Proof, Property};
+use polyshard_program::{NestView, Proof, Property};
 
 /// A proof that holds whatever the routes are.
 pub(crate) fn proof(property: Property, tensor: impl Into<Option<Name>>, claim: impl Into<String>) -> Proof {
@@ -78,10 +77,6 @@ pub(crate) fn served_by_owners(context: &Context<'_>) -> Result<Vec<Proof>, Lowe
 }
 
 /// Proves that ranks that communicate with each other make the same calls.
-pub(crate) fn matching(context: &Context<'_>, nest: &NestView<'_>, depth: Depth) -> Result<Vec<Proof>, LowerError> {
-    let matching = Matching { mesh: &context.state.mesh, ranges: &context.ranges, loops: depth.0 };
-    let named = nest.transfers.iter().map(|transfer| (nest.tensor_name(transfer.tensor), transfer.row));
-    matching.check(named).map_err(|mismatch| {
-        context.not_proved(&format!("that ranks agree on the transfer of `{}`: {}", mismatch.tensor, mismatch.why))
-    })
+pub(crate) fn matching(context: &Context<'_>, nest: &NestView<'_>) -> Result<Vec<Proof>, LowerError> {
+    nest.matches().map_err(|why| context.not_proved(&format!("that ranks make the same calls, since it {why},")))
 }

@@ -73,7 +73,7 @@ impl Span {
 
     /// `high - low`, computed for each operand if `high` is a minimum.
     fn length(&self, ranges: &Ranges) -> Expr {
-        let lengths = self.high.min_operands().into_iter().map(|high| high.subtract(&self.low));
+        let lengths = self.high.operands(false).into_iter().map(|high| high.subtract(&self.low));
         lengths.reduce(|a, b| Expr::min(&a, &b, ranges)).unwrap_or_default()
     }
 }

@@ -11,7 +11,7 @@ use crate::need::{Need, WhichOwners};
 use crate::nest::Depth;
 use crate::proofs::Trail;
 use crate::source::Sources;
-use polyshard_layout::{AxisSource, Digit, LevelLayout, MeshAxis, Neighbours, Reach, Stencil};
+use polyshard_layout::{AxisSource, Digit, LevelLayout, MeshAxis, Neighbours, Reach, Stencil, joined};
 use polyshard_program::{Access, AxisId, Expr, Leg, Property, Ranges, Region, Route, Symbol};
 
 impl Context<'_> {
@@ -149,7 +149,7 @@ impl Context<'_> {
     /// `x: -1..=1, y: any`, for the axes along which owners may have another coordinate.
     fn shown_offsets(&self, along: &[Reach]) -> String {
         let offsets = self.state.mesh.as_slice().iter().zip(along);
-        offsets.filter_map(|(axis, reach)| offsets_text(axis, *reach)).collect::<Vec<_>>().join(", ")
+        joined(offsets.filter_map(|(axis, reach)| offsets_text(axis, *reach)), ", ")
     }
 
     /// Iterations to the ranks in reach.

@@ -73,11 +73,11 @@ impl Relations<'_> {
 
     /// Adds `low <= value < high`; a bound that is a minimum or a maximum makes one condition per operand.
     pub(crate) fn between(&self, conditions: &mut Conditions, value: &Form, low: &Expr, high: &Expr) {
-        for low in low.max_operands() {
+        for low in low.operands(true) {
             let low = self.value(conditions, &low);
             conditions.at_most(&low, value);
         }
-        for high in high.min_operands() {
+        for high in high.operands(false) {
             let high = self.value(conditions, &high);
             conditions.below(value, &high);
         }

@@ -4,8 +4,8 @@ use crate::bounds;
 use crate::error::ErrorKind;
 use crate::nest::{Nest, NodeId};
 use polyshard_dsl::{Clause, Dim, Step};
-use polyshard_layout::{Division, Mesh, Name, Placement, ProductError, Sharding};
-use polyshard_program::{Assign, Kernel, LeafKind, MOST_AHEAD, MOST_TIME_STEPS, Pattern, StepId, list};
+use polyshard_layout::{Division, Mesh, Name, Placement, ProductError, Sharding, joined};
+use polyshard_program::{Assign, Kernel, LeafKind, MOST_AHEAD, MOST_TIME_STEPS, Pattern, StepId};
 use std::sync::Arc;
 
 /// The loops and data of a kernel after some steps.
@@ -249,7 +249,7 @@ impl State {
     fn fuse(&mut self, i: Name, j: Name, fused: Name, number: StepId) -> Result<(), ErrorKind> {
         let (outer, inner) = (self.free_loop(i, "fuse")?, self.free_loop(j, "fuse")?);
         if inner != outer + 1 {
-            return Err(ErrorKind::NotAdjacent { i, j, loops: list(&self.nest.names()) });
+            return Err(ErrorKind::NotAdjacent { i, j, loops: joined(&self.nest.names(), ", ") });
         }
         self.fresh(&[fused])?;
         let extent = self.extent(outer).checked_mul(self.extent(inner)).filter(|&extent| extent <= MAX_COUNT);
@@ -339,7 +339,7 @@ impl State {
         for &name in by {
             let other = self.find(name)?;
             if other >= position {
-                return Err(ErrorKind::NotOutside { name: t, by: name, loops: list(&self.nest.names()) });
+                return Err(ErrorKind::NotOutside { name: t, by: name, loops: joined(&self.nest.names(), ", ") });
             }
             outside.push(self.nest.loops[other]);
         }
@@ -364,7 +364,7 @@ impl State {
         }
         let sharding = self.place(tensor, clauses)?;
         if !sharding.partial().is_empty() {
-            let axes = list(&sharding.partial_axes());
+            let axes = joined(&sharding.partial_axes(), ", ");
             if tensor != self.kernel.output().name {
                 return Err(ErrorKind::PartialInput { tensor, axes });
             }

@@ -1,6 +1,6 @@
 //! Index expressions: affine, perhaps periodic.
 
-use polyshard_layout::Name;
+use polyshard_layout::{Name, signed_sum};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;
@@ -150,22 +150,7 @@ impl fmt::Display for Affine {
             let alone = sum.as_variable().is_some() || sum.terms.is_empty() && sum.constant >= 0;
             return if alone { write!(f, "{sum} % {modulus}") } else { write!(f, "({sum}) % {modulus}") };
         }
-        let mut text = String::new();
-        for &(name, factor) in &self.terms {
-            let sign = match (text.is_empty(), factor < 0) {
-                (true, false) => "",
-                (true, true) => "-",
-                (false, false) => " + ",
-                (false, true) => " - ",
-            };
-            let times = if factor.unsigned_abs() == 1 { String::new() } else { format!("{}*", factor.unsigned_abs()) };
-            text += &format!("{sign}{times}{name}");
-        }
-        match (text.is_empty(), self.constant) {
-            (true, constant) => write!(f, "{constant}"),
-            (false, 0) => f.write_str(&text),
-            (false, constant) if constant < 0 => write!(f, "{text} - {}", constant.unsigned_abs()),
-            (false, constant) => write!(f, "{text} + {constant}"),
-        }
+        let terms = self.terms.iter().map(|&(name, factor)| (factor, name));
+        f.write_str(&signed_sum(terms, self.constant, "*"))
     }
 }

@@ -4,9 +4,8 @@ use crate::expr::Expr;
 use crate::ids::{BlockDepth, LeafLoopId, TensorId, TileId, TransferId};
 use crate::leg_text::LegText;
 use crate::nest::{Direction, LeafOp, Loop, LoopBlock, NestView, Product, Region, Shift, Transfer, TransferView};
-use crate::pattern::list;
 use crate::statement::{At, Iteration, LeafPart, Statement};
-use polyshard_layout::{Sharding, counted};
+use polyshard_layout::{Sharding, counted, joined};
 use std::fmt;
 
 /// Writes a nest that runs these statements as a page.
@@ -17,8 +16,8 @@ pub(crate) fn page(nest: &NestView<'_>, statements: &[Statement], f: &mut fmt::F
     for (tensor, sharding) in nest.kernel.tensors().zip(&nest.shardings) {
         writeln!(f, "// {}{:?}: {}", tensor.name, tensor.shape, nest.placement(tensor.name.as_str(), sharding))?;
     }
-    let axes: Vec<_> = nest.mesh.as_slice().iter().map(|axis| axis.name).collect();
-    writeln!(f, "on each rank ({}):", list(&axes))?;
+    let axes = nest.mesh.as_slice().iter().map(|axis| axis.name);
+    writeln!(f, "on each rank ({}):", joined(axes, ", "))?;
     Page { nest, f }.statements(statements, 1)
 }
 
@@ -54,9 +53,9 @@ impl NestView<'_> {
                 (None, None) => range,
             }
         });
-        let ranges = ranges.collect::<Vec<_>>().join(", ");
-        let when: Vec<_> = region.when.iter().map(|(a, b)| format!("{} < {}", self.show(a), self.show(b))).collect();
-        let when = if when.is_empty() { String::new() } else { format!(" when {}", when.join(" and ")) };
+        let ranges = joined(ranges, ", ");
+        let when = region.when.iter().map(|(a, b)| format!("{} < {}", self.show(a), self.show(b)));
+        let when = if region.when.is_empty() { String::new() } else { format!(" when {}", joined(when, " and ")) };
         format!("[{ranges}]{when}")
     }
 
@@ -90,8 +89,7 @@ impl NestView<'_> {
             return self.tensor_name(transfer.tensor).to_string();
         }
         let accesses = self.kernel.written_value().accesses();
-        let read: Vec<_> = transfer.operands.iter().map(|operand| accesses[operand.0].to_string()).collect();
-        read.join(", ")
+        joined(transfer.operands.iter().map(|operand| accesses[operand.0]), ", ")
     }
 
     /// An iteration of the innermost loop around a transfer other than the current one, as text.
@@ -108,8 +106,7 @@ impl NestView<'_> {
 
     /// The tile's largest shape, as text.
     pub(crate) fn show_extents(&self, region: &Region) -> String {
-        let most: Vec<_> = region.max_extents(&self.ranges()).iter().map(i64::to_string).collect();
-        format!("[{}]", most.join(", "))
+        format!("[{}]", joined(region.max_extents(&self.ranges()), ", "))
     }
 }
 
@@ -140,8 +137,8 @@ impl Page<'_, '_, '_> {
             Statement::Loop(id, body) => {
                 let counter = nest.row.loops.iter().position(|number| number == id);
                 let Loop { name, extent, steps } = nest.loops[counter.expect("it is around the leaf")];
-                let steps: Vec<_> = steps.iter().map(|step| nest.steps[step.0 - 1].as_str()).collect();
-                let note = if steps.is_empty() { String::new() } else { format!("    // {}", steps.join(", ")) };
+                let shown = joined(steps.iter().map(|step| &nest.steps[step.0 - 1]), ", ");
+                let note = if steps.is_empty() { String::new() } else { format!("    // {shown}") };
                 self.line(depth, &format!("for {name} in 0..{extent}:{note}"))?;
                 self.statements(body, depth + 1)
             }
@@ -231,32 +228,26 @@ impl Page<'_, '_, '_> {
             let [first, end] = [low, high].map(|at| self.nest.show(&l.low.add(&at.multiply(l.stride))));
             format!("{} in {first}..{end}", l.var)
         });
-        let shown: Vec<_> = shown.collect();
-        self.leaf(depth, &format!(", the interior alone: {}", shown.join("; ")))
+        self.leaf(depth, &format!(", the interior alone: {}", joined(shown, "; ")))
     }
 
     fn leaf(&mut self, depth: usize, part: &str) -> fmt::Result {
         let leaf = &self.nest.leaf;
-        let loops: Vec<_> = leaf
-            .loops
-            .iter()
-            .map(|l| {
-                let stride = if l.stride == 1 { String::new() } else { format!(" step {}", l.stride) };
-                format!("{}: {} from {}{stride}", l.var, self.nest.show(&l.count), self.nest.show(&l.low))
-            })
-            .collect();
+        let loops = leaf.loops.iter().map(|l| {
+            let stride = if l.stride == 1 { String::new() } else { format!(" step {}", l.stride) };
+            format!("{}: {} from {}{stride}", l.var, self.nest.show(&l.count), self.nest.show(&l.low))
+        });
         let kind = match &leaf.op {
             LeafOp::Contraction { roles, .. } => {
-                let roles: Vec<_> =
-                    leaf.loops.iter().zip(roles).map(|(l, role)| format!("{}={role:?}", l.var)).collect();
-                format!("product ({})", roles.join(", "))
+                let roles = leaf.loops.iter().zip(roles).map(|(l, role)| format!("{}={role:?}", l.var));
+                format!("product ({})", joined(roles, ", "))
             }
             LeafOp::Products { .. } => "products of two at a time".into(),
             LeafOp::Nest => "nest".into(),
             LeafOp::Named { name, statement, .. } => format!("{name}: {statement}"),
         };
         self.line(depth, &format!("{}    // {kind}{part}", self.nest.kernel.counted_statement()))?;
-        self.line(depth + 1, &format!("over {}", loops.join("; ")))?;
+        self.line(depth + 1, &format!("over {}", joined(loops, "; ")))?;
         if let Some(steps) = &self.nest.time_steps {
             let last = self.nest.loops[steps.counter.0].extent - 1;
             let [input, output] = [0, 1].map(|tensor| self.nest.tensor_name(TensorId(tensor)));
@@ -284,8 +275,8 @@ impl Page<'_, '_, '_> {
             for (number, step) in path.iter().enumerate().filter(|(_, step)| step.level == BlockDepth(level)) {
                 let how = if step.is_product {
                     let roles = steps[number].loops.iter().zip(&steps[number].roles);
-                    let roles: Vec<_> = roles.map(|(&l, role)| format!("{}={role:?}", var(l))).collect();
-                    format!("product ({})", roles.join(", "))
+                    let roles = roles.map(|(&l, role)| format!("{}={role:?}", var(l)));
+                    format!("product ({})", joined(roles, ", "))
                 } else {
                     "nest".into()
                 };

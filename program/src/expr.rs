@@ -8,7 +8,7 @@
 //! nevertheless, it would saturate: the form is then wrong, and isl rejects it.
 
 use crate::ids::{AxisId, CounterId};
-use polyshard_layout::LinearAxes;
+use polyshard_layout::{LinearAxes, signed_sum};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -140,17 +140,8 @@ impl Expr {
         }
     }
 
-    /// Returns the expressions of which this is the minimum.
-    pub fn min_operands(&self) -> Vec<Self> {
-        self.operands(false)
-    }
-
-    /// Returns the expressions of which this is the maximum.
-    pub fn max_operands(&self) -> Vec<Self> {
-        self.operands(true)
-    }
-
-    fn operands(&self, of_max: bool) -> Vec<Self> {
+    /// Returns the expressions of which this is the maximum if `of_max`, else the minimum.
+    pub fn operands(&self, of_max: bool) -> Vec<Self> {
         match self.branches() {
             Some((branches, is_max)) if is_max == of_max => {
                 branches.iter().flat_map(|branch| branch.operands(of_max)).collect()
@@ -262,28 +253,25 @@ impl Expr {
     /// Returns the minimum of the two, simplified.
     #[must_use]
     pub fn min(a: &Self, b: &Self, ranges: &Ranges) -> Self {
-        let (low, high) = a.subtract(b).bounds(ranges);
-        if high <= 0 {
-            a.clone()
-        } else if low >= 0 {
-            b.clone()
-        } else {
-            let (a, b) = if a <= b { (a, b) } else { (b, a) };
-            Self::atom(Atom::Min(Box::new(a.clone()), Box::new(b.clone())))
-        }
+        Self::extreme(a, b, false, ranges)
     }
 
     /// Returns the maximum of the two, simplified.
     #[must_use]
     pub fn max(a: &Self, b: &Self, ranges: &Ranges) -> Self {
+        Self::extreme(a, b, true, ranges)
+    }
+
+    fn extreme(a: &Self, b: &Self, is_max: bool, ranges: &Ranges) -> Self {
         let (low, high) = a.subtract(b).bounds(ranges);
-        if low >= 0 {
-            a.clone()
-        } else if high <= 0 {
-            b.clone()
-        } else {
-            let (a, b) = if a <= b { (a, b) } else { (b, a) };
-            Self::atom(Atom::Max(Box::new(a.clone()), Box::new(b.clone())))
+        let is_one = if is_max { [low >= 0, high <= 0] } else { [high <= 0, low >= 0] };
+        match is_one {
+            [true, _] => a.clone(),
+            [_, true] => b.clone(),
+            _ => {
+                let [a, b] = if a <= b { [a, b] } else { [b, a] }.map(|e| Box::new(e.clone()));
+                Self::atom(if is_max { Atom::Max(a, b) } else { Atom::Min(a, b) })
+            }
         }
     }
 
@@ -292,8 +280,7 @@ impl Expr {
     pub fn bounds(&self, ranges: &Ranges) -> (i64, i64) {
         // `min(a, b) - a` is at most 0: a sum with one min or max is bounded through its branches.
         if let Some((branches, is_max)) = self.branches() {
-            let [a, b] = branches.map(|branch| branch.bounds(ranges));
-            return if is_max { (a.0.max(b.0), a.1.max(b.1)) } else { (a.0.min(b.0), a.1.min(b.1)) };
+            return bounds_of_two(branches.map(|branch| branch.bounds(ranges)), is_max);
         }
         self.terms.iter().fold((self.constant, self.constant), |(low, high), (atom, &factor)| {
             let (a, b) = atom.bounds(ranges);
@@ -332,11 +319,7 @@ impl Expr {
     /// Returns whether `symbol` occurs.
     #[must_use]
     pub fn mentions(&self, symbol: Symbol) -> bool {
-        self.terms.keys().any(|atom| match atom {
-            Atom::Symbol(other) => *other == symbol,
-            Atom::Div(e, _) | Atom::Mod(e, _) => e.mentions(symbol),
-            Atom::Min(a, b) | Atom::Max(a, b) => a.mentions(symbol) || b.mentions(symbol),
-        })
+        self.symbols().contains(&symbol)
     }
 
     /// Returns the expression with `symbol` replaced, simplified again.
@@ -389,33 +372,18 @@ impl Expr {
     /// Returns the expression as text for people, with symbols named by `name`.
     #[must_use]
     pub fn show(&self, name: &impl Fn(Symbol) -> String) -> String {
-        self.text(name)
-    }
-
-    fn text(&self, name: &impl Fn(Symbol) -> String) -> String {
         if let Some(inner) = self.distributed() {
             return inner.text(name, false);
         }
-        let mut text = String::new();
-        for (atom, factor) in self.positive_first() {
-            let sign = match (text.is_empty(), factor < 0) {
-                (true, false) => "",
-                (true, true) => "-",
-                (false, false) => " + ",
-                (false, true) => " - ",
-            };
-            let sole = self.terms.len() == 1 && self.constant == 0 && factor == 1;
-            let shown = atom.text(name, !sole);
-            let times = if matches!(factor, -1 | 1) { String::new() } else { format!("{}*", factor.unsigned_abs()) };
-            text += &format!("{sign}{times}{shown}");
-        }
-        match (text.is_empty(), self.constant) {
-            (true, constant) => constant.to_string(),
-            (false, 0) => text,
-            (false, constant) if constant < 0 => format!("{text} - {}", constant.unsigned_abs()),
-            (false, constant) => format!("{text} + {constant}"),
-        }
+        let inside = self.as_atom().is_none();
+        let terms = self.positive_first().map(|(atom, factor)| (factor, atom.text(name, inside)));
+        signed_sum(terms, self.constant, "*")
     }
+}
+
+/// The bounds of the minimum of two expressions with these bounds, or of their maximum.
+fn bounds_of_two([a, b]: [(i64, i64); 2], is_max: bool) -> (i64, i64) {
+    if is_max { (a.0.max(b.0), a.1.max(b.1)) } else { (a.0.min(b.0), a.1.min(b.1)) }
 }
 
 impl Atom {
@@ -441,20 +409,15 @@ impl Atom {
                 let (low, high) = e.bounds(ranges);
                 if low >= 0 { (0, high.min(d - 1)) } else { (0, d - 1) }
             }
-            Self::Min(a, b) => {
-                let (a, b) = (a.bounds(ranges), b.bounds(ranges));
-                (a.0.min(b.0), a.1.min(b.1))
-            }
-            Self::Max(a, b) => {
-                let (a, b) = (a.bounds(ranges), b.bounds(ranges));
-                (a.0.max(b.0), a.1.max(b.1))
+            Self::Min(a, b) | Self::Max(a, b) => {
+                bounds_of_two([a, b].map(|e| e.bounds(ranges)), matches!(self, Self::Max(..)))
             }
         }
     }
 
     fn text(&self, name: &impl Fn(Symbol) -> String, inside: bool) -> String {
         let group = |e: &Expr| {
-            let text = e.text(name);
+            let text = e.show(name);
             match e.as_atom() {
                 Some(Atom::Symbol(_)) => text,
                 _ if e.as_constant().is_some_and(|value| value >= 0) => text,
@@ -466,8 +429,8 @@ impl Atom {
             Self::Symbol(symbol) => name(*symbol),
             Self::Div(e, d) => close(format!("{} / {d}", group(e))),
             Self::Mod(e, d) => close(format!("{} % {d}", group(e))),
-            Self::Min(a, b) => format!("min({}, {})", a.text(name), b.text(name)),
-            Self::Max(a, b) => format!("max({}, {})", a.text(name), b.text(name)),
+            Self::Min(a, b) => format!("min({}, {})", a.show(name), b.show(name)),
+            Self::Max(a, b) => format!("max({}, {})", a.show(name), b.show(name)),
         }
     }
 }

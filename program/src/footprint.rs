@@ -2,9 +2,9 @@
 //! those that another has written.
 
 use crate::affine::Affine;
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, span};
 use crate::value::Access;
-use polyshard_layout::Name;
+use polyshard_layout::{Name, gcd, joined};
 use std::fmt;
 
 /// Evenly spaced indices of one dimension.
@@ -89,8 +89,7 @@ impl fmt::Display for Progression {
 
 impl fmt::Display for Footprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let dims: Vec<_> = self.dims.iter().map(Progression::to_string).collect();
-        write!(f, "[{}]", dims.join(", "))
+        write!(f, "[{}]", joined(&self.dims, ", "))
     }
 }
 
@@ -122,39 +121,39 @@ impl Kernel {
         Some(Footprint { dims })
     }
 
-    /// The step of each variable of an index, and its number of values.
-    fn moved<'a>(&'a self, index: &'a Affine) -> impl Iterator<Item = (i128, i128)> + 'a {
+    /// The step of each variable of an index that has one, up or down, and its number of values.
+    fn moved<'a>(&'a self, index: &'a Affine) -> impl Iterator<Item = (i64, i128)> + 'a {
         let extent = |name: Name| self.vars.iter().find(|var| var.name == name).map_or(0, |var| var.extent as i128);
-        index.terms.iter().map(move |&(name, factor)| (i128::from(factor), extent(name)))
+        let moved = index.terms.iter().map(move |&(name, factor)| (factor, extent(name)));
+        // A factor of an index that wraps may have no absolute value; its step is not asked for.
+        moved.filter(|&(_, extent)| extent > 1).map(|(factor, extent)| (factor.abs(), extent))
+    }
+
+    /// The greatest number of which the distances between values of an index are multiples; 0 for one value.
+    fn step(&self, index: &Affine) -> i64 {
+        self.moved(index).fold(0, |step, (factor, _)| gcd(step, factor))
     }
 
     /// The smallest progression that contains all values of an index inside its dimension.
     fn spanned(&self, index: &Affine, extent: usize) -> Progression {
-        let (mut least, mut most, mut step) = (i128::from(index.constant), i128::from(index.constant), 0);
-        for (factor, extent) in self.moved(index) {
-            if extent == 0 {
-                return Progression::EMPTY;
-            }
-            least += factor.min(0) * (extent - 1);
-            most += factor.max(0) * (extent - 1);
-            step = if extent > 1 { greatest_divisor(step, factor.abs()) } else { step };
+        if self.vars.iter().any(|var| var.extent == 0 && index.coefficient(var.name) != 0) {
+            return Progression::EMPTY;
         }
-        let step = step.max(1);
+        let (least, high) = span(index, &self.vars, false);
         let end = match index.period().map(i128::from) {
             // It wraps around and may reach any index.
-            Some(period) if least < 0 || most >= period => return clamped([0, period - 1], 1, period),
+            Some(period) if least < 0 || high > period => return clamped([0, period - 1], 1, period),
             Some(period) => period,
             None => extent as i128,
         };
-        clamped([least, most], step, end)
+        clamped([least, high - 1], self.step(index).max(1).into(), end)
     }
 
     /// Whether an index takes all values between its minimum and maximum that its steps allow.
     fn has_no_gaps(&self, index: &Affine) -> bool {
-        let mut factors: Vec<_> = self.moved(index).filter(|&(_, extent)| extent > 1).collect();
-        factors.iter_mut().for_each(|(factor, _)| *factor = factor.abs());
+        let mut factors: Vec<_> = self.moved(index).map(|(factor, extent)| (i128::from(factor), extent)).collect();
         factors.sort_unstable();
-        let step = factors.iter().fold(0, |step, &(factor, _)| greatest_divisor(step, factor));
+        let step = self.step(index).into();
         // There is no gap if the next variable's step is at most one step more than the range of those before it.
         let mut reached = 0i128;
         factors.into_iter().all(|(factor, extent)| {
@@ -175,13 +174,6 @@ fn clamped([least, most]: [i128; 2], step: i128, end: i128) -> Progression {
     }
     let number = |value: i128| i64::try_from(value).unwrap_or(i64::MAX);
     Progression { first: number(first), step: number(step), count: number((last - first) / step + 1) }
-}
-
-fn greatest_divisor(mut a: i128, mut b: i128) -> i128 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
 }
 
 #[cfg(test)]

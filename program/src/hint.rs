@@ -3,8 +3,7 @@
 //! A hint never stops a program and never changes it. Each is decided from the closed forms of the proved program, without
 //! asking isl; doubtful cases get no hint. Tests: `polyhedral/tests/it/hints.rs`.
 
-use crate::pattern::list;
-use polyshard_layout::Name;
+use polyshard_layout::{Name, joined};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;
@@ -26,170 +25,49 @@ use std::ops::Range;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum Hint {
-    /// The statement is a matrix product, but runs as a scalar loop nest.
-    ScalarProduct {
-        /// The loops that would make a leaf.
-        loops: Vec<Name>,
-    },
-    /// The leaf has one instance.
-    LeafPerInstance {
-        /// The serial loops around it.
-        loops: Vec<Name>,
-    },
-    /// Iterations of a loop never have anything to do.
-    EmptyIterations {
-        /// The loop.
-        name: Name,
-        /// How many of its iterations, the first ones, are not always empty.
-        filled: i64,
-        /// How many it has.
-        extent: i64,
-        /// The mesh axis that the loop is bound to, if it is.
-        axis: Option<Name>,
-        /// The step that made the loop, as text.
-        step: String,
-    },
+    /// The statement is a matrix product, but runs as a scalar loop nest; these loops would make a leaf.
+    ScalarProduct { loops: Vec<Name> },
+    /// The leaf has one instance, inside these serial loops.
+    LeafPerInstance { loops: Vec<Name> },
+    /// Iterations of a loop, which may be bound to an axis, never have anything to do: all but the first `filled`.
+    EmptyIterations { name: Name, filled: i64, extent: i64, axis: Option<Name>, step: String },
     /// Ranks have nothing to compute, since a loop is divided like the dimension that it writes, but its range covers only
-    /// a part of that dimension.
-    ShortRange {
-        /// The loop.
-        name: Name,
-        /// Its range, as stated.
-        range: String,
-        /// The output.
-        tensor: Name,
-        /// Indices of the dimension of the output that it writes.
-        extent: i64,
-        /// The mesh axis.
-        axis: Name,
-        /// The coordinates along the axis that have something to compute.
-        filled: Range<i64>,
-        /// The number of coordinates along the axis.
-        ranks: i64,
-    },
+    /// a part of that dimension: only the coordinates `filled` have something to compute.
+    ShortRange { name: Name, range: String, tensor: Name, extent: i64, axis: Name, filled: Range<i64>, ranks: i64 },
     /// A message carries one element.
-    OneElementMessages {
-        /// The tensor.
-        tensor: Name,
-        /// The loop in whose iterations it moves.
-        at: Name,
-    },
+    OneElementMessages { tensor: Name, at: Name },
     /// A pipelined transfer has no computation to overlap.
-    NothingHidden {
-        /// The tensor.
-        tensor: Name,
-        /// The loop.
-        at: Name,
-    },
+    NothingHidden { tensor: Name, at: Name },
     /// An iteration of a pipelined loop takes less time than the latency of a message.
-    SmallSteps {
-        /// The tensor.
-        tensor: Name,
-        /// The loop.
-        at: Name,
-        /// The operations of one iteration of the loop, at most.
-        operations: u64,
-    },
+    SmallSteps { tensor: Name, at: Name, operations: u64 },
     /// The blocks of ranks are too small to have an interior to compute while a halo is in flight.
-    NoInterior {
-        /// The tensor with the halo.
-        tensor: Name,
-    },
+    NoInterior { tensor: Name },
     /// `interior_first` of an input without halo.
-    NoHalo {
-        /// The input.
-        tensor: Name,
-    },
+    NoHalo { tensor: Name },
     /// Messages in flight make progress only between leaves.
-    LeafNotCut {
-        /// The tensor.
-        tensor: Name,
-    },
-    /// A panel spans the blocks of two owners.
-    CrossedBlocks {
-        /// The tensor.
-        tensor: Name,
-        /// The dimension.
-        dim: usize,
-        /// The index of the dimension, if it is a single variable.
-        index: Option<Name>,
-        /// Indices in a panel.
-        panel: i64,
-        /// Indices in a block.
-        block: i64,
-        /// The axes that own the blocks, as they are written.
-        axes: String,
-    },
-    /// The output is moved because the loop that writes a dimension is not divided as the output is sharded there.
-    MovedOutput {
-        /// The output.
-        tensor: Name,
-        /// The index of the dimension.
-        index: Name,
-        /// The mesh axis along which the dimension is sharded.
-        axis: Name,
-        /// The mesh axis over which the index is distributed, if it is.
-        over: Option<Name>,
-    },
-    /// A term of a sum does not depend on an index that is summed over, so it is added once for each value of that index.
-    RepeatedTerm {
-        /// The term, as it is written.
-        term: String,
-        /// The indices that it lacks.
-        indices: Vec<Name>,
-        /// How often each output element gets it.
-        times: u64,
-        /// The output.
-        tensor: Name,
-    },
+    LeafNotCut { tensor: Name },
+    /// A panel spans the blocks of two owners; `index` is that of the dimension, if it is a single variable, and `axes` own the
+    /// blocks, as they are written.
+    CrossedBlocks { tensor: Name, dim: usize, index: Option<Name>, panel: i64, block: i64, axes: String },
+    /// The output is moved because the loop that writes a dimension is not divided as the output is sharded there; `over` is the
+    /// axis over which the index is distributed, if it is.
+    MovedOutput { tensor: Name, index: Name, axis: Name, over: Option<Name> },
+    /// A term of a sum lacks indices that are summed over, so it is added once for each value of these.
+    RepeatedTerm { term: String, indices: Vec<Name>, times: u64, tensor: Name },
     /// An index occurs once, and not in the output, so that one factor is summed over it for each value of the others.
-    LoneIndex {
-        /// The index.
-        index: Name,
-        /// The access in which it occurs.
-        access: String,
-        /// The other indices of the product that the access lacks.
-        again: Vec<Name>,
-    },
-    /// Factors that are not elements of tensors keep a statement from being a matrix product.
-    FactorsOfProduct {
-        /// The factors, as they are written.
-        factors: Vec<String>,
-        /// For each, the access to its values if an earlier kernel computes them, `T[i, l]`.
-        held: Vec<String>,
-    },
+    LoneIndex { index: Name, access: String, again: Vec<Name> },
+    /// Factors that are not elements of tensors keep a statement from being a matrix product; `held` are the accesses to their
+    /// values if an earlier kernel computes them, `T[i, l]`.
+    FactorsOfProduct { factors: Vec<String>, held: Vec<String> },
     /// The output is replicated because no step shards it.
-    ReplicatedOutput {
-        /// The output.
-        tensor: Name,
-        /// Bytes of it that each rank holds.
-        bytes: u64,
-    },
-    /// A kernel reads elements of an array that no statement has written.
-    NotWritten {
-        /// The kernel that reads.
-        kernel: Name,
-        /// The array.
-        array: Name,
-        /// The elements that it reads, as a box.
-        read: String,
-        /// The kernel that writes the array.
-        by: Name,
-        /// The elements that are known to be written, as a box, if any are.
-        written: Option<String>,
-        /// The value of the other elements, as text.
-        held: String,
-    },
+    ReplicatedOutput { tensor: Name, bytes: u64 },
+    /// A kernel reads elements of an array that no statement has written: it reads the box `read`, another kernel is known to write
+    /// the box `written`, if any, and the other elements have the value `held`.
+    NotWritten { kernel: Name, array: Name, read: String, by: Name, written: Option<String>, held: String },
     /// A tile holds far more elements than are read.
-    LooseTile {
-        /// The tensor.
-        tensor: Name,
-        /// Elements of the tile.
-        tile: i64,
-        /// Elements read at most.
-        read: i64,
-    },
+    LooseTile { tensor: Name, tile: i64, read: i64 },
 }
 
 impl Hint {
@@ -210,14 +88,14 @@ impl fmt::Display for Hint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ScalarProduct { loops } => {
-                let loops = list(loops);
+                let loops = joined(loops, ", ");
                 write!(f, "the statement is a product, but runs element by element: add `.tensorize([{loops}])`")
             }
             Self::LeafPerInstance { loops } => write!(
                 f,
                 "the leaf computes one element at a time inside loops {}: communicate at an outer loop, and do not `fuse` \
                  loops that the leaf could run",
-                list(loops)
+                joined(loops, ", ")
             ),
             Self::EmptyIterations { name, filled, extent, axis: None, step } => write!(
                 f,
@@ -230,14 +108,13 @@ impl fmt::Display for Hint {
             ),
             Self::ShortRange { name, range, tensor, extent, axis, filled, ranks } => {
                 let idle = [0..filled.start, filled.end..*ranks].into_iter().filter(|idle| !idle.is_empty());
-                let idle: Vec<_> = idle.map(|idle| numbers(idle.start, idle.end)).collect();
+                let idle = joined(idle.map(|idle| numbers(idle.start, idle.end)), " and ");
                 write!(
                     f,
-                    "ranks at {axis} = {} have nothing to compute, since `{name}` is divided like the {extent} \
+                    "ranks at {axis} = {idle} have nothing to compute, since `{name}` is divided like the {extent} \
                      indices of `{tensor}` that it writes, but covers only `{range}`: to divide that range instead, \
                      `divide` it into {ranks} first and distribute the outer loop, which moves `{tensor}` to its \
-                     owners",
-                    idle.join(" and ")
+                     owners"
                 )
             }
             Self::OneElementMessages { tensor, at } => write!(
@@ -292,17 +169,16 @@ impl fmt::Display for Hint {
                 f,
                 "`{term}` is added {times} times to each element, once for each value of {}, since the sum is of the \
                  whole right-hand side: to add it once, let `{tensor}` hold it before and add to that with `+=`",
-                list(indices)
+                joined(indices, ", ")
             ),
             Self::LoneIndex { index, access, again } => write!(
                 f,
                 "`{index}` occurs only in `{access}`, so `{access}` is summed over `{index}` again for each value of \
                  {}: if you meant another index, write that one; else sum first, in a kernel of its own",
-                list(again)
+                joined(again, ", ")
             ),
             Self::FactorsOfProduct { factors, held } => {
-                let all =
-                    |texts: &[String]| texts.iter().map(|text| format!("`{text}`")).collect::<Vec<_>>().join(" and ");
+                let all = |texts: &[String]| joined(texts.iter().map(|text| format!("`{text}`")), " and ");
                 let kernels: Vec<_> =
                     held.iter().zip(factors).map(|(held, value)| format!("{held} = {value}")).collect();
                 let [s, before] = match factors.len() {

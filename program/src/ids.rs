@@ -4,6 +4,11 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::ops::Deref;
 
+/// Whether a part of a row is as it is where a file leaves it out.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// Declares a number type for each of these names.
 macro_rules! ids {
     ($($(#[$attribute:meta])* $id:ident;)*) => { $(

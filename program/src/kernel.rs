@@ -8,7 +8,7 @@ use crate::affine::Affine;
 use crate::number::Number;
 use crate::value::Access;
 use crate::value::Value;
-use polyshard_layout::{DType, Name};
+use polyshard_layout::{DType, Name, joined};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;
@@ -22,12 +22,13 @@ use std::ops::Range;
 /// assert_eq!(sum.kernel()?.assign(), Assign::Add);
 /// # Ok::<(), polyshard::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Assign {
     /// `=`: the output becomes the sum over the contracted indices, as in einsum.
     #[serde(rename = "=")]
     Set,
     /// `+=`: adds to the output's values.
+    #[default]
     #[serde(rename = "+=")]
     Add,
     /// `*=`: multiplies the output's values.
@@ -153,38 +154,40 @@ pub struct KernelSpec {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kernel {
-    pub(crate) name: Name,
-    pub(crate) dtype: DType,
+    /// As it was written, with its indices' own ranges.
+    pub(crate) spec: KernelSpec,
     pub(crate) inputs: Vec<Tensor>,
     pub(crate) output: Tensor,
     pub(crate) vars: Vec<IndexVar>,
-    pub(crate) scalars: Vec<(Name, Number)>,
+    /// Where the statement writes, and what, with indices that count from 0.
     pub(crate) target: Access,
-    pub(crate) assign: Assign,
     pub(crate) value: Value,
-    pub(crate) written: Written,
-}
-
-/// The statement as it was written, with its indices' own ranges.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Written {
-    pub target: Access,
-    pub value: Value,
-    /// The indices whose ranges were stated.
-    pub stated: Vec<Name>,
 }
 
 impl Kernel {
+    /// Returns the kernel as it was before it was checked, to be changed and checked again.
+    ///
+    /// ```
+    /// use polyshard::text::parse_kernel;
+    /// let kernel = parse_kernel("fn twice(A: [f32; 4]) -> B: [f32; 4] { B[i] = 2.0 * A[i] }")?.check()?;
+    /// assert_eq!(kernel.spec().clone().check()?, kernel);
+    /// # Ok::<(), polyshard::Error>(())
+    /// ```
+    #[must_use]
+    pub fn spec(&self) -> &KernelSpec {
+        &self.spec
+    }
+
     /// Returns the name.
     #[must_use]
     pub fn name(&self) -> Name {
-        self.name
+        self.spec.name
     }
 
     /// Returns the element type of all tensors.
     #[must_use]
     pub fn dtype(&self) -> DType {
-        self.dtype
+        self.spec.dtype
     }
 
     /// Returns the inputs, in the order in which they are given to `run`.
@@ -213,7 +216,7 @@ impl Kernel {
     /// Returns the captured scalars.
     #[must_use]
     pub fn scalars(&self) -> &[(Name, Number)] {
-        &self.scalars
+        &self.spec.scalars
     }
 
     /// Returns where the statement writes, with indices that count from 0.
@@ -225,7 +228,7 @@ impl Kernel {
     /// Returns how it writes.
     #[must_use]
     pub fn assign(&self) -> Assign {
-        self.assign
+        self.spec.assign
     }
 
     /// Returns the value that it writes, with indices that count from 0.
@@ -237,13 +240,13 @@ impl Kernel {
     /// Returns where the statement writes, as it was written: indices run over their own ranges.
     #[must_use]
     pub fn written_target(&self) -> &Access {
-        &self.written.target
+        &self.spec.target
     }
 
     /// Returns the value that it writes, as it was written: indices run over their own ranges.
     #[must_use]
     pub fn written_value(&self) -> &Value {
-        &self.written.value
+        &self.spec.value
     }
 
     /// Returns the accesses of one tensor: those of an input, or the one of the output; indices count from 0.
@@ -259,31 +262,21 @@ impl Kernel {
     #[must_use]
     pub fn written_accesses_of(&self, tensor: Name) -> Vec<&Access> {
         if tensor == self.output.name {
-            return vec![&self.written.target];
+            return vec![&self.spec.target];
         }
-        self.written.value.accesses().into_iter().filter(|access| access.tensor == tensor).collect()
+        self.spec.value.accesses().into_iter().filter(|access| access.tensor == tensor).collect()
     }
 
     /// Returns, by dimension, the extent of an input if the index of the access may be outside of it.
     #[must_use]
     pub fn open_extents(&self, access: &Access) -> Vec<Option<i64>> {
         let shape = self.tensors().find(|tensor| tensor.name == access.tensor).map_or(&[][..], |tensor| &tensor.shape);
-        let leaves = |(index, &extent): (&Affine, &usize)| {
-            let may = access.outside.is_some() && index.modulus.is_none() && self.leaves(index, extent);
-            may.then_some(extent as i64)
+        let outside = |(index, &extent): (&Affine, &usize)| {
+            let may = access.outside.is_some() && index.modulus.is_none();
+            let (low, high) = span(index, &self.vars, false);
+            (may && (low < 0 || high > extent as i128)).then_some(extent as i64)
         };
-        access.index.iter().zip(shape).map(leaves).collect()
-    }
-
-    /// Whether an index without a remainder has values that are not in `0..extent`.
-    fn leaves(&self, index: &Affine, extent: usize) -> bool {
-        let constant = i128::from(index.constant);
-        let (least, most) = index.terms.iter().fold((constant, constant), |(least, most), &(name, factor)| {
-            let var = self.vars.iter().find(|var| var.name == name);
-            let last = i128::from(factor) * (var.map_or(0, |var| var.extent as i128) - 1);
-            (least + last.min(0), most + last.max(0))
-        });
-        least < 0 || most >= extent as i128
+        access.index.iter().zip(shape).map(outside).collect()
     }
 
     /// Returns whether the statement never runs, since an index has no values.
@@ -295,10 +288,10 @@ impl Kernel {
     /// Returns the statement as it was written: `C[m, n] += A[m, k] * B[k, n]`, and the ranges that were stated.
     #[must_use]
     pub fn statement(&self) -> String {
-        let Written { target, value, stated } = &self.written;
-        let ranges = self.vars.iter().filter(|var| stated.contains(&var.name));
+        let KernelSpec { target, assign, value, ranges: stated, .. } = &self.spec;
+        let ranges = self.vars.iter().filter(|var| stated.iter().any(|range| range.0 == var.name));
         let ranges: String = ranges.map(|var| format!(" {}", var.range())).collect();
-        format!("{target} {} {value}{ranges}", self.assign)
+        format!("{target} {assign} {value}{ranges}")
     }
 
     /// Returns the kernel as `kernel!` takes it: `fn f(A: [f32; 4, 6]) -> b: f32 { b[] += A[i, j] }`.
@@ -311,21 +304,22 @@ impl Kernel {
     /// ```
     #[must_use]
     pub fn definition(&self) -> String {
+        format!("{} {{ {} }}", self.head(), self.statement())
+    }
+
+    /// `fn f(A: [f32; 4, 6]) -> b: f32`.
+    fn head(&self) -> String {
         let declared = |tensor: &Tensor| match &tensor.shape[..] {
-            [] => format!("{}: {}", tensor.name, self.dtype),
-            shape => {
-                let extents: Vec<_> = shape.iter().map(usize::to_string).collect();
-                format!("{}: [{}; {}]", tensor.name, self.dtype, extents.join(", "))
-            }
+            [] => format!("{}: {}", tensor.name, self.dtype()),
+            shape => format!("{}: [{}; {}]", tensor.name, self.dtype(), joined(shape, ", ")),
         };
-        let inputs: Vec<_> = self.inputs.iter().map(declared).collect();
-        let (name, output) = (self.name, declared(&self.output));
-        format!("fn {name}({}) -> {output} {{ {} }}", inputs.join(", "), self.statement())
+        let inputs = joined(self.inputs.iter().map(declared), ", ");
+        format!("fn {}({inputs}) -> {}", self.name(), declared(&self.output))
     }
 
     /// The statement with indices that count from 0, as the loops of a program do.
     pub(crate) fn counted_statement(&self) -> String {
-        format!("{} {} {}", self.target, self.assign, self.value)
+        format!("{} {} {}", self.target, self.assign(), self.value)
     }
 }
 
@@ -343,23 +337,18 @@ impl fmt::Display for Assign {
 
 impl fmt::Display for Kernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = |tensor: &Tensor| {
-            let shape: Vec<_> = tensor.shape.iter().map(usize::to_string).collect();
-            format!("{}: [{}; {}]", tensor.name, self.dtype, shape.join(", "))
-        };
-        let inputs: Vec<_> = self.inputs.iter().map(shown).collect();
-        writeln!(f, "fn {}({}) -> {} {{", self.name, inputs.join(", "), shown(&self.output))?;
-        writeln!(f, "    {}", self.statement())?;
-        f.write_str("}")
+        write!(f, "{} {{\n    {}\n}}", self.head(), self.statement())
     }
 }
 
-/// The half-open range of values of an index expression; no variable is empty.
-pub(crate) fn span(index: &Affine, vars: &[IndexVar]) -> (i128, i128) {
+/// The half-open range of values of an index expression, without its modulus, over variables that are not empty; these count from
+/// their starts if it is as `written`, else from 0.
+pub(crate) fn span(index: &Affine, vars: &[IndexVar], written: bool) -> (i128, i128) {
     let start = (i128::from(index.constant), i128::from(index.constant) + 1);
     let span = index.terms.iter().try_fold(start, |(low, high), &(name, factor)| {
         let var = vars.iter().find(|var| var.name == name);
-        let (first, extent) = var.map_or((0, 1), |var| (i128::from(var.start), var.extent as i128));
+        let (start, extent) = var.map_or((0, 1), |var| (i128::from(var.start), var.extent as i128));
+        let first = if written { start } else { 0 };
         let ends = [first, first + extent - 1].map(|value| i128::from(factor) * value);
         Some((low.checked_add(ends[0].min(ends[1]))?, high.checked_add(ends[0].max(ends[1]))?))
     });

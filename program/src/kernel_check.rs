@@ -1,14 +1,14 @@
 //! Checks a kernel as written: resolves names, infers extents, proves bounds.
 
 use crate::affine::Affine;
-use crate::kernel::{IndexVar, Kernel, KernelSpec, Tensor, Written, span};
+use crate::kernel::{IndexVar, Kernel, KernelSpec, Tensor, span};
 use crate::kernel_error::KernelError;
 use crate::kernel_numbers;
 use crate::number::Number;
 use crate::periodic;
 use crate::value::Access;
 use crate::value::Value;
-use polyshard_layout::{DType, Name};
+use polyshard_layout::{DType, Name, joined};
 use std::ops::Range;
 
 impl KernelSpec {
@@ -48,8 +48,8 @@ pub(crate) fn check(mut spec: KernelSpec) -> Result<Kernel, KernelError> {
             return Err(KernelError::OutputRead { name: output.name });
         }
         let Some(tensor) = inputs.iter().find(|tensor| tensor.name == access.tensor) else {
-            let tensors: Vec<_> = inputs.iter().map(|tensor| tensor.name.as_str()).collect();
-            return Err(KernelError::UnknownTensor { name: access.tensor, tensors: tensors.join(", ") });
+            let tensors = joined(inputs.iter().map(|tensor| tensor.name), ", ");
+            return Err(KernelError::UnknownTensor { name: access.tensor, tensors });
         };
         index_count(access, tensor)?;
     }
@@ -77,19 +77,7 @@ pub(crate) fn check(mut spec: KernelSpec) -> Result<Kernel, KernelError> {
         Value::Index(index) => *index = counted_index(index, &vars, nothing_runs),
         _ => {}
     });
-    let stated = spec.ranges.into_iter().map(|range| range.0).collect();
-    let kernel = Kernel {
-        name: spec.name,
-        dtype: spec.dtype,
-        inputs,
-        output,
-        vars,
-        scalars: spec.scalars,
-        target,
-        assign: spec.assign,
-        value,
-        written: Written { target: spec.target, value: spec.value, stated },
-    };
+    let kernel = Kernel { spec, inputs, output, vars, target, value };
     crate::bounds::kernel(&kernel)?;
     periodic::check(&kernel)?;
     Ok(kernel)
@@ -283,7 +271,7 @@ fn in_bounds(spec: &KernelSpec, vars: &[IndexVar], inputs: &[Tensor], output: &T
     };
     let affine = places.iter().filter(|place| touched(place.access) && place.index.modulus.is_none());
     for Place { access, dim, index, extent } in affine {
-        let (low, high) = span(index, vars);
+        let (low, high) = span(index, vars, true);
         if low < 0 || high > *extent as i128 {
             let var = match index.terms[..] {
                 [(name, _)] if spec.ranges.iter().all(|range| range.0 != name) => Some(name),
@@ -313,7 +301,7 @@ fn numbers_fit(spec: &KernelSpec, vars: &[IndexVar]) -> Result<(), KernelError> 
         if vars.iter().any(|var| var.extent == 0) {
             continue;
         }
-        let (low, high) = span(index, vars);
+        let (low, high) = span(index, vars, true);
         let fits = |value: i128| i64::try_from(value).is_ok_and(|value| Number::Int(value).fits(spec.dtype));
         if let Some(value) = [low, high - 1].into_iter().find(|&value| !fits(value)) {
             let number = format!("{index} = {value}");

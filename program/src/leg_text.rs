@@ -2,8 +2,7 @@
 
 use crate::expr::Expr;
 use crate::nest::{Algorithm, Direction, Leg, Owners, Shift};
-use crate::pattern::list;
-use polyshard_layout::{Mesh, Neighbours, Reach, Stencil};
+use polyshard_layout::{Mesh, Neighbours, Reach, Stencil, joined};
 
 /// Formats the legs of one route.
 pub(crate) struct LegText<'a> {
@@ -17,7 +16,7 @@ pub(crate) struct LegText<'a> {
 impl LegText<'_> {
     /// Describes a leg.
     pub(crate) fn of(&self, leg: &Leg) -> String {
-        let names = |axes: &[usize]| list(&self.mesh.names(axes));
+        let names = |axes: &[usize]| joined(self.mesh.names(axes), ", ");
         match (leg, self.direction) {
             (Leg::InPlace, Direction::In) => "own shard".into(),
             (Leg::InPlace, Direction::Out { .. }) => "own shard, in place".into(),
@@ -98,19 +97,18 @@ impl LegText<'_> {
                 }
             });
         let alone = if reach.stencil == Stencil::Star { ", along one axis alone" } else { "" };
-        format!("{}{alone}", along.collect::<Vec<_>>().join(", "))
+        format!("{}{alone}", joined(along, ", "))
     }
 
     fn rank(&self, coordinates: &[Expr]) -> String {
-        let coordinates: Vec<_> = coordinates.iter().map(|coordinate| (self.expr)(coordinate)).collect();
-        format!("({})", coordinates.join(", "))
+        format!("({})", joined(coordinates.iter().map(self.expr), ", "))
     }
 
     /// `x = ko, y = 0`.
     fn root(&self, axes: &[usize], root: &[Expr]) -> String {
         let names = self.mesh.names(axes);
         let coordinates = names.iter().zip(root).map(|(name, root)| format!("{name} = {}", (self.expr)(root)));
-        coordinates.collect::<Vec<_>>().join(", ")
+        joined(coordinates, ", ")
     }
 }
 

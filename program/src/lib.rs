@@ -22,15 +22,11 @@
 //! | `proof`, `unproved`, `written`, `footprint` | proofs, and which elements a kernel touches |
 //! | `volume`, `traffic`, `received`, `staged`, `work`, `report`, `lower_bound` | traffic, memory and work, and a lower bound on traffic |
 //! | `display`, `explain`, `hint` | a program as text, the reasons for it, and hints about slow schedules |
-//! | `by_exchange`, `example` | reference programs and example kernels |
 
 mod affine;
 mod between;
 pub mod bounds;
-mod by_exchange;
 mod display;
-#[doc(hidden)]
-pub mod example;
 mod explain;
 mod expr;
 mod extent;
@@ -80,14 +76,14 @@ pub use ids::{
 pub use kernel::{Assign, IndexVar, Kernel, KernelSpec, Tensor};
 pub use kernel_error::KernelError;
 pub use lower_bound::LowerBound;
-pub use matching::{MOST_AHEAD, Matching, Mismatch};
+pub use matching::MOST_AHEAD;
 pub use nest::{
     Algorithm, Blocks, Buffers, Direction, End, Factor, Interior, Leaf, LeafAccess, LeafLoop, LeafNumber, LeafOp, Leg,
     Loop, LoopBlock, LoweredKernel, MOST_TIME_STEPS, NestView, Overlap, Owners, Packing, PathStep, Product, Region,
     Role, Route, Shift, SlicesOf, Tile, TileOperand, TimeSteps, Transfer, TransferView, Use,
 };
 pub use number::{Number, ScalarType};
-pub use pattern::{LeafKind, Offsets, Pattern, list};
+pub use pattern::{LeafKind, Offsets, Pattern};
 pub use periodic::periods;
 pub use polyshard_layout::DType;
 pub use program::{

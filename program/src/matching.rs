@@ -7,42 +7,41 @@
 
 use crate::expr::{Expr, Ranges, Symbol};
 use crate::ids::{AxisId, CounterId, Depth};
-use crate::nest::{Algorithm, Direction, Leg, Owners, Region, Shift, Transfer};
-use crate::pattern::list;
+use crate::nest::{Algorithm, Direction, Leg, NestView, Owners, Region, Shift, Transfer};
 use crate::proof::{Proof, Property};
-use polyshard_layout::{Mesh, Name, counted};
+use polyshard_layout::{Mesh, Name, counted, joined};
 
-/// The parts of a program that decide whether calls match.
-pub struct Matching<'a> {
-    /// The mesh.
-    pub mesh: &'a Mesh,
-    /// The ranges of coordinates and counters.
-    pub ranges: &'a Ranges,
-    /// The number of serial loops of the program.
-    pub loops: usize,
+/// The parts of a kernel that decide whether calls match.
+struct Matching<'a> {
+    mesh: &'a Mesh,
+    ranges: &'a Ranges,
+    /// The number of serial loops.
+    loops: usize,
 }
 
 /// Maximum number of iterations between the beginning and the end of a transfer.
 pub const MOST_AHEAD: usize = 64;
 
-/// A call on which ranks might differ: the tensor, and why.
-#[derive(Debug, PartialEq)]
-pub struct Mismatch {
-    /// The tensor.
-    pub tensor: Name,
-    /// Why.
-    pub why: String,
+impl NestView<'_> {
+    /// Returns the claims proved about the calls of ranks that communicate together.
+    ///
+    /// # Errors
+    /// The first transfer on which ranks might differ, as a clause after the kernel.
+    pub fn matches(&self) -> Result<Vec<Proof>, String> {
+        let ranges = self.ranges();
+        let matching = Matching { mesh: self.mesh, ranges: &ranges, loops: self.loops.len() };
+        let own = self.transfers.iter().filter(|transfer| transfer.reused.is_none());
+        matching.check(own.map(|transfer| (self.tensor_name(transfer.tensor), transfer.row)))
+    }
 }
 
 impl Matching<'_> {
     /// Checks transfers, each given with the name of its tensor.
-    ///
-    /// # Errors
-    /// The first transfer on which ranks might differ.
-    pub fn check<'t>(&self, transfers: impl IntoIterator<Item = (Name, &'t Transfer)>) -> Result<Vec<Proof>, Mismatch> {
+    fn check<'t>(&self, transfers: impl IntoIterator<Item = (Name, &'t Transfer)>) -> Result<Vec<Proof>, String> {
         let mut proofs = Vec::new();
         for (tensor, transfer) in transfers {
-            let claims = self.transfer(transfer).map_err(|why| Mismatch { tensor, why })?;
+            let claims = self.transfer(transfer);
+            let claims = claims.map_err(|why| format!("has ranks that differ on the transfer of `{tensor}`: {why}"))?;
             let claim = |claim| Proof { property: Property::Matching, tensor: Some(tensor), claim, of_route: true };
             proofs.extend(claims.map(claim));
         }
@@ -78,7 +77,7 @@ impl Matching<'_> {
         if transfer.ahead > 0 {
             claims.push("it begins and is awaited in the same iterations on all ranks".to_owned());
         }
-        let claims = (!claims.is_empty()).then(|| claims.join("; "));
+        let claims = (!claims.is_empty()).then(|| joined(claims, "; "));
         let Some(shifted) = shifted else { return Ok(claims) };
         let end = match transfer.direction {
             Direction::In => "first",
@@ -166,8 +165,8 @@ impl Matching<'_> {
             Algorithm::Stages(stages) => {
                 stages.check(self.mesh, axes).map_err(|error| error.to_string())?;
                 let digits = stages.parts().concat();
-                let digits = digits.iter().map(|part| part.display(self.mesh).to_string()).collect::<Vec<_>>();
-                Ok(format!(", of which each rank is one combination of {}", list(&digits)))
+                let digits = joined(digits.iter().map(|part| part.display(self.mesh)), ", ");
+                Ok(format!(", of which each rank is one combination of {digits}"))
             }
             Algorithm::Procedure(procedure) => {
                 procedure.check_along(self.mesh, axes).map_err(|why| format!("its procedure {why}"))?;
@@ -197,7 +196,7 @@ impl Matching<'_> {
     }
 
     fn names(&self, axes: &[usize]) -> String {
-        list(&self.mesh.names(axes))
+        joined(self.mesh.names(axes), ", ")
     }
 }
 
@@ -207,7 +206,7 @@ fn mentions(region: &Region, exprs: &[Expr], symbol: Symbol) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Matching, Mismatch};
+    use super::Matching;
     use crate::expr::{Expr, Ranges, Symbol};
     use crate::ids::{ArrayId, AxisId, CounterId, Depth, KernelId};
     use crate::nest::{Direction, End, Leg, Owners, Region, Route, Shift, Tile, Transfer};
@@ -219,7 +218,7 @@ mod tests {
     }
 
     /// Checks one transfer inside one of two loops, over the mesh (x, y).
-    fn check(route: impl Into<Route>, symbols: &[Symbol]) -> Result<Vec<String>, Mismatch> {
+    fn check(route: impl Into<Route>, symbols: &[Symbol]) -> Result<Vec<String>, String> {
         let mesh = Mesh::new([("x", 2), ("y", 3)]);
         let (from, to) = (End::Array(ArrayId(0)), End::Tile(KernelId(0)));
         let transfer = Transfer {
@@ -246,7 +245,7 @@ mod tests {
         assert_eq!(proofs[1], "its extent and root are independent of y");
         for (root, symbols) in [(OUTER, [X, Y]), (Y, [X, OUTER])] {
             let mismatch = check(broadcast(root), &symbols).expect_err("ranks along y differ");
-            assert!(mismatch.why.contains("ranks along y communicate together"), "{}", mismatch.why);
+            assert!(mismatch.contains("ranks along y communicate together"), "{mismatch}");
         }
         let gather = Leg::collective(vec![0, 1], Owners::Parts);
         check(gather.clone(), &[OUTER]).expect("all ranks agree");
@@ -265,7 +264,9 @@ mod tests {
         ] {
             check(leg.clone(), &[X, OUTER]).expect("the outer loop is around the call");
             let mismatch = check(leg, &[X, INNER]).expect_err("the inner loop is not");
-            assert_eq!(mismatch.why, "it depends on loop 1, which is inside the call");
+            let expected =
+                "has ranks that differ on the transfer of `A`: it depends on loop 1, which is inside the call";
+            assert_eq!(mismatch, expected);
         }
         let to_inner = Leg::Permute { owner: vec![Expr::symbol(X), Expr::symbol(INNER)], served: vec![] };
         check(to_inner, &[X]).expect_err("the sender depends on a loop inside");

@@ -1,6 +1,6 @@
 //! Patterns of communication and kinds of leaves, with the names that reports print and steps expect.
 
-use polyshard_layout::{Collective, Mesh, Name};
+use polyshard_layout::{Collective, Mesh, Name, joined};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -249,12 +249,6 @@ pub enum LeafKind {
     Named(Name),
 }
 
-/// Returns the items with commas between them.
-pub fn list<T: fmt::Display>(items: &[T]) -> String {
-    let items: Vec<_> = items.iter().map(T::to_string).collect();
-    items.join(", ")
-}
-
 impl fmt::Display for Offsets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}..={}", self.axis, self.low, self.high)
@@ -265,16 +259,16 @@ impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Local => f.write_str("local"),
-            Self::Broadcast { axes } => write!(f, "broadcast({})", list(axes)),
+            Self::Broadcast { axes } => write!(f, "broadcast({})", joined(axes, ", ")),
             Self::Shift { axis, by } => write!(f, "shift({axis}, {by})"),
             Self::Permute => f.write_str("permute"),
-            Self::AllGather { axes } => write!(f, "all_gather({})", list(axes)),
-            Self::AllToAll { axes } => write!(f, "all_to_all({})", list(axes)),
-            Self::Reduce { axes } => write!(f, "reduce({})", list(axes)),
-            Self::AllReduce { axes } => write!(f, "all_reduce({})", list(axes)),
-            Self::ReduceScatter { axes } => write!(f, "reduce_scatter({})", list(axes)),
-            Self::Sequence { patterns } => f.write_str(&list(patterns)),
-            Self::Halo { reach } => write!(f, "halo({})", list(reach)),
+            Self::AllGather { axes } => write!(f, "all_gather({})", joined(axes, ", ")),
+            Self::AllToAll { axes } => write!(f, "all_to_all({})", joined(axes, ", ")),
+            Self::Reduce { axes } => write!(f, "reduce({})", joined(axes, ", ")),
+            Self::AllReduce { axes } => write!(f, "all_reduce({})", joined(axes, ", ")),
+            Self::ReduceScatter { axes } => write!(f, "reduce_scatter({})", joined(axes, ", ")),
+            Self::Sequence { patterns } => f.write_str(&joined(patterns, ", ")),
+            Self::Halo { reach } => write!(f, "halo({})", joined(reach, ", ")),
             Self::Exchange => f.write_str("exchange"),
         }
     }

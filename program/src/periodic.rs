@@ -69,7 +69,7 @@ pub(crate) fn check(kernel: &Kernel) -> Result<(), KernelError> {
             let wrapping = |access: &&&Access| wraps(&access.index[dim], &kernel.vars);
             let first = accesses.iter().find(wrapping).map_or(String::new(), |access| access.to_string());
             for access in &accesses {
-                let (low, high) = span_of_counted(&access.index[dim].unwrapped(), &kernel.vars);
+                let (low, high) = span(&access.index[dim].unwrapped(), &kernel.vars, false);
                 if i64::try_from(low).and(i64::try_from(high)).and(i64::try_from(high - low)).is_err() {
                     let what = format!("the index `{}`", access.index[dim]);
                     return Err(KernelError::TooLarge { what, product: (high - low).to_string() });
@@ -89,15 +89,9 @@ pub(crate) fn check(kernel: &Kernel) -> Result<(), KernelError> {
 /// Whether a periodic index leaves its period, so that the modulus makes a difference.
 fn wraps(index: &Affine, vars: &[IndexVar]) -> bool {
     index.period().is_some_and(|period| {
-        let (low, high) = span_of_counted(&index.unwrapped(), vars);
+        let (low, high) = span(&index.unwrapped(), vars, false);
         low < 0 || high > i128::from(period)
     })
-}
-
-/// The values of an index expression of a checked kernel, in which all variables count from 0.
-fn span_of_counted(index: &Affine, vars: &[IndexVar]) -> (i128, i128) {
-    let counted: Vec<_> = vars.iter().map(|var| IndexVar { start: 0, ..*var }).collect();
-    span(index, &counted)
 }
 
 /// The period at which the accesses of one tensor wrap, per dimension.

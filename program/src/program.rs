@@ -34,12 +34,12 @@ pub use rooms::Rooms;
 pub use rounds::{Carried, MOST_ROUNDS, Rounds, Until};
 
 use crate::hint::Hint;
-use crate::ids::{ArrayId, KernelId, RoomId, TransferId};
-use crate::kernel::Kernel;
+use crate::ids::{ArrayId, KernelId, TransferId};
+use crate::kernel::{Assign, Kernel};
 use crate::nest::{Loop, LoweredKernel, NestView, Route, Transfer};
 use crate::pattern::Pattern;
 use crate::proof::Report;
-use crate::reduction::MoveReduction;
+use crate::reduction::Procedure;
 use crate::statement::Statement;
 use crate::volume::Volume;
 use polyshard_layout::{DType, Mesh, Name, Sharding};
@@ -229,18 +229,20 @@ impl Program {
         Self::of_move(array.into(), shardings, dtype, None)
     }
 
-    /// Returns the program that closes partial results of an array of `dtype` named `array` by this reduction, whose ranks
-    /// are those of the mesh.
+    /// Returns the program that closes partial results of an array of `dtype` named `array` by this operation, `+=`, `*=`, `max=` or
+    /// `min=`, and this procedure, whose ranks are those of the mesh.
     ///
     /// ```
     /// use polyshard::prelude::*;
+    /// use polyshard::program::Assign;
     /// use polyshard::program::reduction::{Collective, Lowered, LoweredStep, Procedure};
     /// let mesh = Mesh::new([("x", 2)]);
     /// let by = |placements: &[Placement]| Sharding::new(&mesh, &[7], placements).expect("a sharding");
     /// let step = |collective, parts| LoweredStep { collective, groups: vec![vec![0, 1]].into(), parts };
     /// let halves = vec![step(Collective::ReduceScatter, 1), step(Collective::AllGather, 2)];
     /// let procedure = Procedure::by_steps(Lowered::from_steps(vec![vec![0, 1]], 2, halves)?)?;
-    /// let program = Program::reduction("A", [&by(&[Placement::partial("x")]), &by(&[])], DType::F64, procedure.into())?;
+    /// let shardings = [&by(&[Placement::partial("x")]), &by(&[])];
+    /// let program = Program::reduction("A", shardings, DType::F64, Assign::Add, procedure)?;
     /// assert_eq!(program.to_string(), "\
     /// program over (x: 2), f64
     ///     input         A[7]: [partial(x)]
@@ -258,9 +260,10 @@ impl Program {
         array: impl Into<Name>,
         shardings: [&Sharding; 2],
         dtype: DType,
-        by: MoveReduction,
+        op: Assign,
+        by: Procedure,
     ) -> Result<Self, ProgramError> {
-        Self::of_move(array.into(), shardings, dtype, Some(by))
+        Self::of_move(array.into(), shardings, dtype, Some((op, by)))
     }
 
     /// The program that moves one array, by a reduction if one is given.
@@ -268,14 +271,14 @@ impl Program {
         name: Name,
         [source, target]: [&Sharding; 2],
         dtype: DType,
-        by: Option<MoveReduction>,
+        by: Option<(Assign, Procedure)>,
     ) -> Result<Self, ProgramError> {
         let array = |sharding: &Sharding, kind| Array { name, sharding: sharding.clone(), kind };
         let mut body = Body::new(source.mesh(), dtype);
         body.arrays = vec![array(source, ArrayKind::Input), array(target, ArrayKind::Output)];
         let moved = Transfer::between([ArrayId(0), ArrayId(1)], [source, target], dtype, Vec::new());
         body.transfer(match by {
-            Some(MoveReduction { op, procedure }) => {
+            Some((op, procedure)) => {
                 let axes = source.closed_axes(target).unwrap_or_default();
                 Transfer { op, route: Route::by_procedure(axes, procedure), ..moved }
             }
@@ -304,6 +307,7 @@ impl Program {
     /// - [`Unfinished`](ProgramError::Unfinished) if a kernel or a move is left out, or a move does not end;
     /// - [`NoOutput`](ProgramError::NoOutput) if no statement writes an array.
     pub fn new(mut body: Body) -> Result<Self, ProgramError> {
+        body.check_numbers()?;
         check::check(&body)?;
         body.free_temporaries();
         let flow = body.flow();
@@ -413,12 +417,6 @@ impl Program {
         self.inputs().chain(self.outputs()).map(|array| &array.sharding)
     }
 
-    /// Returns, for each temporary, the number of the memory that holds it: temporaries that are not alive together may share memory.
-    #[must_use]
-    pub fn slots(&self) -> Vec<Option<RoomId>> {
-        self.body.slots()
-    }
-
     /// Returns the kernels that write elements of an array, the one that starts it first; none if other elements of it have values from
     /// an input, or if a kernel writes all of them. Elements that none of these kernels writes hold the initial value of the first one's
     /// sums.
@@ -517,19 +515,5 @@ impl Program {
     #[must_use]
     pub fn patterns(&self, tensor: &str) -> Vec<Pattern> {
         self.nests().flat_map(|nest| nest.patterns(tensor)).collect()
-    }
-
-    /// Returns the same program with every transfer of a tile as an exchange, which is correct for any region and sharding: the
-    /// reference that other patterns are tested against.
-    ///
-    /// # Panics
-    /// If ranks would not agree on an exchange: a bug in polyshard.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn by_exchange(&self) -> Self {
-        let mut program = self.clone();
-        program.body.exchange_all();
-        program.report = program.body.report();
-        program
     }
 }

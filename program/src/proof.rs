@@ -1,6 +1,6 @@
 //! Proofs of a program: each line is written by the pass that proved it.
 
-use polyshard_layout::Name;
+use polyshard_layout::{Name, joined};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -103,7 +103,7 @@ pub(crate) fn lines(proofs: &[Proof]) -> Vec<String> {
     groups.sort_by_key(|group| group.0);
     let line = |(property, tensor, claims): (Property, Option<Name>, Vec<&str>)| {
         let about = tensor.map(|tensor| format!(" of {tensor}")).unwrap_or_default();
-        format!("{property}{about}: {}", claims.join("; "))
+        format!("{property}{about}: {}", joined(claims, "; "))
     };
     groups.into_iter().map(line).collect()
 }

@@ -27,7 +27,8 @@ pub use chunk::chunk;
 pub use error::ReductionError;
 pub use lowered::{Lowered, LoweredStep};
 pub use polyshard_layout::Collective;
-pub use procedure::{MoveReduction, Procedure};
+use polyshard_layout::joined;
+pub use procedure::Procedure;
 pub use rules::{COLLECTIVES, Effect, Violation};
 pub use state::Context;
 
@@ -35,9 +36,9 @@ pub use state::Context;
 #[must_use]
 pub fn listed(groups: &[Vec<usize>]) -> String {
     const SHOWN: usize = 4;
-    let written = |group: &Vec<usize>| group.iter().map(usize::to_string).collect::<Vec<_>>().join(" ");
+    let written = |group: &Vec<usize>| joined(group, " ");
     let shown = groups.iter().take(SHOWN).map(|group| format!("{{{}}}", written(group)));
-    let text = shown.collect::<Vec<_>>().join(" ");
+    let text = joined(shown, " ");
     match groups.len().checked_sub(SHOWN) {
         None | Some(0) => text,
         Some(more) => format!("{text} and {more} more"),

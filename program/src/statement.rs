@@ -13,7 +13,7 @@
 //! Any order is legal in which each begin has one end, no buffer is written while it is in flight or still read, and data is read only
 //! after its transfer has ended; the check of programs verifies this.
 
-use crate::ids::{ArrayId, KernelId, LoopId, RoundsId, TransferId};
+use crate::ids::{ArrayId, KernelId, LoopId, RoundsId, TransferId, is_default};
 use serde::{Deserialize, Serialize};
 
 /// A statement of a program; see the module's grammar.
@@ -51,7 +51,7 @@ pub enum LeafPart {
 #[serde(deny_unknown_fields)]
 pub struct At {
     /// The iteration of the innermost loop around the tile; if the loop has no such iteration, nothing happens.
-    #[serde(default, skip_serializing_if = "Iteration::is_now")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub iteration: Iteration,
     /// Whether it happens in the first of the rounds around it only: no round writes the array, so the tile holds the data in later
     /// rounds, too.
@@ -74,10 +74,6 @@ pub enum Iteration {
 }
 
 impl Iteration {
-    fn is_now(&self) -> bool {
-        *self == Self::Now
-    }
-
     /// Returns the value that the counter has in it, if the current one is `now`.
     #[must_use]
     pub fn counter(self, now: i64) -> i64 {
@@ -113,6 +109,14 @@ impl Statement {
         visit(self);
         if let Self::Rounds(_, body) | Self::Loop(_, body) = self {
             body.iter().for_each(|statement| statement.visit(visit));
+        }
+    }
+
+    /// Calls `visit` for it and all statements inside it, the outer ones first, to change them.
+    pub fn visit_mut(&mut self, visit: &mut impl FnMut(&mut Self)) {
+        visit(self);
+        if let Self::Rounds(_, body) | Self::Loop(_, body) = self {
+            body.iter_mut().for_each(|statement| statement.visit_mut(visit));
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Programs without proofs.
 
 use crate::program::Program;
-use crate::proof::Report;
 use polyshard_layout::Sharding;
 
 /// A program as it would be if the guesses about its communication are right: it can be priced and read, and nothing else.
@@ -27,20 +26,6 @@ impl Unproved {
     #[must_use]
     pub fn explain(&self) -> String {
         self.0.explain()
-    }
-
-    /// Returns whether this is the program, apart from its proofs and counts.
-    #[must_use]
-    pub fn is_as(&self, program: &Program) -> bool {
-        let body = |program: &Program| {
-            let mut body = program.body().clone();
-            for row in &mut body.kernels {
-                row.report = Report { proofs: Vec::new(), traffic_bytes: 0, ..row.report.clone() };
-            }
-            body
-        };
-        let Self(own) = self;
-        body(own) == body(program)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::affine::Affine;
 use crate::number::Number;
-use polyshard_layout::Name;
+use polyshard_layout::{Name, joined};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -281,8 +281,7 @@ impl Access {
 
 impl fmt::Display for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let index: Vec<_> = self.index.iter().map(Affine::to_string).collect();
-        write!(f, "{}[{}]", self.tensor, index.join(", "))?;
+        write!(f, "{}[{}]", self.tensor, joined(&self.index, ", "))?;
         match &self.outside {
             None => Ok(()),
             Some(value) => write!(f, " else {value}"),

@@ -48,33 +48,28 @@ pub struct Work {
 }
 
 impl Work {
-    /// The work of `times` such runs.
-    fn repeated(self, times: u64) -> Self {
-        let all = |each: u64| each.saturating_mul(times);
+    /// Its counts, each combined with that of another.
+    fn zip_with(self, other: &Self, combine: impl Fn(u64, u64) -> u64) -> Self {
         Self {
-            times: all(self.times),
-            operations: all(self.operations),
-            elementwise: all(self.elementwise),
-            touched: all(self.touched),
-            read: all(self.read),
-            transposed: all(self.transposed),
-            overwritten: all(self.overwritten),
+            times: combine(self.times, other.times),
+            operations: combine(self.operations, other.operations),
+            elementwise: combine(self.elementwise, other.elementwise),
+            touched: combine(self.touched, other.touched),
+            read: combine(self.read, other.read),
+            transposed: combine(self.transposed, other.transposed),
+            overwritten: combine(self.overwritten, other.overwritten),
             ..self
         }
     }
 
+    /// The work of `times` such runs.
+    fn repeated(self, times: u64) -> Self {
+        self.zip_with(&self, |each, _| each.saturating_mul(times))
+    }
+
     /// The work of this and of more.
     fn and(self, more: &Self) -> Self {
-        Self {
-            times: self.times + more.times,
-            operations: self.operations.saturating_add(more.operations),
-            elementwise: self.elementwise.saturating_add(more.elementwise),
-            touched: self.touched.saturating_add(more.touched),
-            read: self.read.saturating_add(more.read),
-            transposed: self.transposed.saturating_add(more.transposed),
-            overwritten: self.overwritten.saturating_add(more.overwritten),
-            ..self
-        }
+        self.zip_with(more, u64::saturating_add)
     }
 }
 

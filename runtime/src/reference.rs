@@ -159,7 +159,8 @@ mod tests {
     use super::reference;
     use crate::{DType, Element};
     use ndarray::{Array2, ArrayD, Ix2};
-    use polyshard_program::{Access, Affine, KernelSpec, Value, example};
+    use polyshard_program::{Access, Affine, KernelSpec, Value};
+    use polyshard_testing::example;
 
     fn random(seed: u64, shape: [usize; 2]) -> Array2<f64> {
         Array2::from_shape_fn(shape, |(i, j)| f64::random(seed, &[i, j]))

@@ -216,7 +216,7 @@ impl Order {
             parts.push((target, shape));
         });
         let KernelSpec { inputs, value, .. } = specs.pop().expect("a whole is made; this is a bug in polyshard");
-        specs.push(KernelSpec { inputs, value, ..kernel.spec() });
+        specs.push(KernelSpec { inputs, value, ..kernel.spec().clone() });
         let check = |spec: KernelSpec| spec.check().expect("parts of a kernel are kernels; this is a bug in polyshard");
         Self { stages: specs.into_iter().map(check).collect() }
     }

@@ -5,6 +5,7 @@
 //! | --- | --- | --- |
 //! | [`start`] | | programs as a user starts them |
 //! | [`nodes`] | | nodes to start them on |
+//! | `program`, `example` | `program` | programs to compare with, and example kernels |
 //! | `planner` | `planner` | random problems for the planner, and the meaning of its answers |
 //! | `laws` | `runtime`; for plans that are run `polyshard` | laws that hold for any ranks of a world |
 //! | `random` | `polyshard` | random kernels, meshes, sizes and schedules |
@@ -21,11 +22,15 @@
 pub mod bench;
 #[cfg(feature = "polyshard")]
 pub mod command_line;
+#[cfg(feature = "program")]
+pub mod example;
 #[cfg(feature = "runtime")]
 pub mod laws;
 pub mod nodes;
 #[cfg(feature = "planner")]
 pub mod planner;
+#[cfg(feature = "program")]
+pub mod program;
 #[cfg(feature = "polyshard")]
 pub mod random;
 pub mod start;

@@ -218,7 +218,8 @@ macro_rules! check {
         let found = shards.expect("the program runs").into_iter().flatten().next().expect("rank 0 gathers");
         let expected = sequential::<$type>(&program, $value);
         assert_eq!(bits(found.as_slice().expect("one block")), bits(expected.as_slice().expect("one block")), "{program}");
-        let found = executed::<$type>(&program.by_exchange(), $value);
+        let exchanged = polyshard_testing::program::ByExchange::by_exchange(&program);
+        let found = executed::<$type>(&exchanged, $value);
         assert_eq!(bits(found.as_slice().expect("one block")), bits(expected.as_slice().expect("one block")), "{program}");
     }};
 }

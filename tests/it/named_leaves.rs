@@ -442,7 +442,7 @@ fn tiles_that_cannot_be_are_refused_at_the_step() {
          dimension; keep all but one of them outside the leaf",
     );
     assert!(scatter.tensorize_with([r], "leaf").lower().is_ok());
-    let mut repeated = polyshard_program::example::matmul(4, 4, 4);
+    let mut repeated = polyshard_testing::example::matmul(4, 4, 4);
     repeated.ranges.push((q.into(), 0..3));
     check_refused(
         &Schedule::from_spec(repeated).reorder([m, n, k, q]).tensorize_with([k, q], "leaf"),

@@ -4,6 +4,7 @@ use ndarray::{ArrayD, IxDyn};
 use polyshard::prelude::*;
 use polyshard::program::{Leg, Owners};
 use polyshard::runtime::reference;
+use polyshard_testing::program::ByExchange;
 
 /// A different value for every element of a tensor, small enough for sums to be exact.
 fn value<T: Element>(tensor: usize, index: &[usize]) -> T {

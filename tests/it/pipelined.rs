@@ -10,6 +10,7 @@ use polyshard::program::{Direction, Leg, Owners};
 use polyshard::runtime::{Transport, spmd_emulated, spmd_emulated_shaken};
 use polyshard::schedule::ErrorKind;
 use polyshard_testing::laws::product::Draw;
+use polyshard_testing::program::ByExchange;
 use polyshard_testing::random::Choices;
 use polyshard_testing::random::algorithms::algorithm_of;
 use polyshard_testing::random::kernels::kernel_of;

@@ -9,6 +9,7 @@ use polyshard::prelude::*;
 use polyshard::program::{Direction, Leg, NestView, TransferView};
 use polyshard::schedule::ErrorKind;
 use polyshard_testing::laws::program::{run_every_way, sequential};
+use polyshard_testing::program::{ByExchange, IsAs};
 use polyshard_testing::random::Choices;
 use polyshard_testing::random::algorithms::algorithm_of;
 use polyshard_testing::random::by_procedures::by_procedure;

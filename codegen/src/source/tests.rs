@@ -214,7 +214,7 @@ fn a_comment_is_one_line_however_long_it_is() {
 #[test]
 fn a_program_that_asks_for_no_coordinates_names_none() {
     let used = |program: &Program| rust_source(program, &SourceOptions::default()).contains("run.coordinates()");
-    let everywhere = Schedule::from_spec(polyshard_program::example::matmul(4, 5, 6)).lower().expect("a program");
+    let everywhere = Schedule::from_spec(polyshard_testing::example::matmul(4, 5, 6)).lower().expect("a program");
     assert!(!used(&everywhere));
     assert!(used(&program(PLAIN)));
 }

@@ -73,7 +73,7 @@ fn statements_take_their_extents_from_arrays() {
         "y[i] = exp(-x[i]) + b[]",
         &[&[9], &[]],
         expect![[r#"
-            fn einsum(x: [f64; 9], b: [f64; ]) -> y: [f64; 9] {
+            fn einsum(x: [f64; 9], b: f64) -> y: [f64; 9] {
                 y[i] = exp(-x[i]) + b[]
             }"#]],
     );

@@ -169,7 +169,7 @@ impl ReductionPlan {
             Sharding::new(mesh, &[self.elements], placements)
                 .unwrap_or_else(|error| panic!("an array has no sharding: {error}; this is a bug in polyshard"))
         });
-        data::Program::reduction(array, [&source, &target], self.dtype, self.procedure_in_mesh().into())
+        data::Program::reduction(array, [&source, &target], self.dtype, data::Assign::Add, self.procedure_in_mesh())
             .unwrap_or_else(|error| panic!("a reduction is no program: {error}; this is a bug in polyshard"))
     }
 

@@ -5,7 +5,8 @@ use expect_test::expect;
 use polyshard_dsl::{Clause, Var, dim, parse_kernel};
 use polyshard_layout::Mesh;
 use polyshard_polyhedral::Schedule;
-use polyshard_program::{ArrayKind, Program, Statement, example};
+use polyshard_program::{ArrayKind, Program, Statement};
+use polyshard_testing::example;
 
 /// Five products in a row, in which B is read late, C is never read, and D in two shardings.
 fn five() -> Program {
@@ -52,9 +53,8 @@ fn an_array_is_given_back_once_and_never_touched_again() {
     let temporaries = program.of_kind(ArrayKind::Temporary).len();
     assert!(most < temporaries, "{most} temporaries at once, of {temporaries}");
     // Arrays share memory if and only if they are not alive together.
-    let slots = program.slots();
-    let slot_count = slots.iter().flatten().max().map_or(0, |last| last.0 + 1);
-    assert_eq!(slot_count, most, "as much memory as there are arrays at once: {slots:?}");
+    let rooms = program.rooms();
+    assert_eq!(rooms.most, vec![1; most], "as much memory as there are arrays at once: {rooms:?}");
 }
 
 #[test]

@@ -10,7 +10,8 @@ use polyshard_planner::cost::{CostedPart, Spent, cost};
 use polyshard_planner::redistribution;
 use polyshard_polyhedral::Schedule;
 use polyshard_program::reduction::{Lowered, LoweredStep, Procedure};
-use polyshard_program::{DType, LegId, Program, StagedLeg, TransferId, example};
+use polyshard_program::{DType, LegId, Program, StagedLeg, TransferId};
+use polyshard_testing::example;
 
 const RATE: f64 = 1e10;
 const MEMORY: f64 = 2e10;

@@ -5,7 +5,8 @@ use crate::Schedule;
 use expect_test::{Expect, expect};
 use polyshard_dsl::{Var, pin};
 use polyshard_layout::{Mesh, Name};
-use polyshard_program::{Access, Affine, Assign, Direction, KernelSpec, Value, example};
+use polyshard_program::{Access, Affine, Assign, Direction, KernelSpec, Value};
+use polyshard_testing::example;
 
 /// The route of an input, the tests made, and the claims that they proved.
 #[track_caller]

@@ -4,7 +4,8 @@ use super::*;
 use crate::Schedule;
 use polyshard_dsl::Var;
 use polyshard_layout::{Mesh, Name};
-use polyshard_program::{Affine, KernelSpec, Value, example};
+use polyshard_program::{Affine, KernelSpec, Value};
+use polyshard_testing::example;
 
 /// The operands that each transfer of `A` serves, and the pattern of each.
 #[track_caller]

@@ -6,7 +6,8 @@ use crate::input::transfers;
 use crate::output::output;
 use expect_test::{Expect, expect};
 use polyshard_layout::{Mesh, Name};
-use polyshard_program::{AxisId, Expr, KernelSpec, example};
+use polyshard_program::{AxisId, Expr, KernelSpec};
+use polyshard_testing::example;
 
 /// The statement `C[target] assign value` over `f32`, where each index has 8 values.
 fn kernel(target: &[&str], assign: Assign, inputs: &[(&str, usize)], value: Value) -> Kernel {

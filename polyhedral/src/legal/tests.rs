@@ -4,7 +4,8 @@ use crate::Schedule;
 use expect_test::{Expect, expect};
 use polyshard_dsl::Var;
 use polyshard_layout::Mesh;
-use polyshard_program::{Pattern, example};
+use polyshard_program::Pattern;
+use polyshard_testing::example;
 
 fn rows() -> Schedule {
     Schedule::from_spec(example::matmul(8, 6, 4)).distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 2)]))

@@ -5,7 +5,8 @@ use crate::Schedule;
 use expect_test::{Expect, expect};
 use polyshard_dsl::{Clause, Var, dim, partial, pin};
 use polyshard_layout::Mesh;
-use polyshard_program::{Access, Assign, KernelSpec, Value, example};
+use polyshard_program::{Access, Assign, KernelSpec, Value};
+use polyshard_testing::example;
 
 /// The route of the output, the tests made, and the proofs about it.
 #[track_caller]

@@ -5,7 +5,8 @@ use crate::Schedule;
 use crate::context::Context;
 use expect_test::{Expect, expect};
 use polyshard_layout::Mesh;
-use polyshard_program::{AxisId, example};
+use polyshard_program::AxisId;
+use polyshard_testing::example;
 
 fn matmul() -> Schedule {
     Schedule::from_spec(example::matmul(100, 30, 7))

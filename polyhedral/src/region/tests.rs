@@ -5,7 +5,8 @@ use crate::Schedule;
 use expect_test::{Expect, expect};
 use polyshard_dsl::dim;
 use polyshard_layout::Mesh;
-use polyshard_program::{Assign, AxisId, KernelSpec, Value, example};
+use polyshard_program::{Assign, AxisId, KernelSpec, Value};
+use polyshard_testing::example;
 
 /// `C[i] = sum of A[coefficient * i + offset]`, where `A` has `extent` elements and `C` has 12, on 4 ranks.
 fn stencil(extent: i128, offsets: &[i64]) -> Schedule {

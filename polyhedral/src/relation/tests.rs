@@ -146,7 +146,7 @@ fn same(conditions: &Conditions, expected: &Conditions) {
 
 /// `C[m, n] += A[m, k] * B[k, n]`, 5 by 2 by 3, whose rows are over 3 ranks, the last of which has one.
 fn rows() -> (Kernel, Nest) {
-    let kernel = polyshard_program::example::matmul(5, 2, 3).check().expect("a kernel");
+    let kernel = polyshard_testing::example::matmul(5, 2, 3).check().expect("a kernel");
     let mut nest = Nest::default();
     kernel.vars().iter().for_each(|var| nest.add_variable(var.name, var.extent as i64));
     nest.split(0, ("mo".into(), 3), ("mi".into(), 2), 0, StepId(1));

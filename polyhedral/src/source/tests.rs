@@ -4,7 +4,8 @@ use super::*;
 use crate::nest::Nest;
 use expect_test::{Expect, expect};
 use polyshard_layout::{Axis, Mesh, Placement};
-use polyshard_program::{AxisId, CounterId, example};
+use polyshard_program::{AxisId, CounterId};
+use polyshard_testing::example;
 
 fn mesh() -> (Mesh, [Axis; 2]) {
     let mesh = Mesh::new([("x", 4), ("y", 3)]);

@@ -4,7 +4,8 @@ use expect_test::{Expect, expect};
 use polyshard_dsl::{Clause, Var};
 use polyshard_layout::{AxisExpr, Mesh, Name};
 use polyshard_polyhedral::Schedule;
-use polyshard_program::{Access, Affine, Assign, DType, Depth, KernelSpec, Pattern, Program, Value, example};
+use polyshard_program::{Access, Affine, Assign, DType, Depth, KernelSpec, Pattern, Program, Value};
+use polyshard_testing::example;
 
 /// C[m, n] += A[m, k] * B[k, n] where, along `x`, a rank has every `x`-th block of `block` rows.
 fn cyclic(rows: usize, mesh: &Mesh, block: usize) -> Schedule {

@@ -4,7 +4,8 @@ use expect_test::expect;
 use polyshard_dsl::{dim, pin};
 use polyshard_layout::Mesh;
 use polyshard_polyhedral::Schedule;
-use polyshard_program::{Access, KernelSpec, Pattern, Program, example};
+use polyshard_program::{Access, KernelSpec, Pattern, Program};
+use polyshard_testing::example;
 
 fn lowered(schedule: &Schedule) -> Program {
     schedule.lower().unwrap_or_else(|error| panic!("{error}"))

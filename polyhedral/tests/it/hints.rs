@@ -4,7 +4,9 @@ use expect_test::{Expect, expect};
 use polyshard_dsl::{Var, parse_kernel, pin};
 use polyshard_layout::{AxisExpr, Mesh};
 use polyshard_polyhedral::Schedule;
-use polyshard_program::{Access, Affine, Hint, KernelSpec, LeafKind, Program, Property, Value, example};
+use polyshard_program::{Access, Affine, Hint, KernelSpec, LeafKind, Program, Property, Value};
+use polyshard_testing::example;
+use polyshard_testing::program::ByExchange;
 
 fn mesh() -> Mesh {
     Mesh::new([("x", 2), ("y", 3)])

@@ -4,7 +4,8 @@ use expect_test::{Expect, expect};
 use polyshard_dsl::{Clause, Dim, Var, dim, pin};
 use polyshard_layout::{Axis, AxisExpr, Mesh};
 use polyshard_polyhedral::Schedule;
-use polyshard_program::{Access, KernelSpec, Pattern, Program, Value, example};
+use polyshard_program::{Access, KernelSpec, Pattern, Program, Value};
+use polyshard_testing::example;
 
 const M: Dim = Dim::Number(0);
 

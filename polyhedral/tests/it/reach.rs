@@ -7,6 +7,7 @@ use polyshard_polyhedral::Schedule;
 use polyshard_program::{
     Access, Affine, Assign, DType, KernelId, KernelSpec, Leg, Modulus, Offsets, Pattern, Program, Value,
 };
+use polyshard_testing::program::IsAs;
 
 /// `C[i, j] = A[i + a, j + b] + ..` over the offsets, of square tensors: of the elements that have all their
 /// neighbours, or periodic.

@@ -4,7 +4,8 @@ use expect_test::{Expect, expect};
 use polyshard_dsl::{Clause, Var, partial, pin};
 use polyshard_layout::{AxisExpr, Mesh};
 use polyshard_polyhedral::Schedule;
-use polyshard_program::{Algorithm, Assign, Leg, Pattern, Program, example};
+use polyshard_program::{Algorithm, Assign, Leg, Pattern, Program};
+use polyshard_testing::example;
 
 fn lowered(schedule: &Schedule) -> Program {
     schedule.lower().unwrap_or_else(|error| panic!("{error}"))

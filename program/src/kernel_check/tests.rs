@@ -405,15 +405,14 @@ fn a_kernel_in_a_file_is_checked_as_in_the_source() {
         r#""ranges""#,
         r#""range""#,
         expect![
-            "unknown field `range`, expected one of `name`, `dtype`, `inputs`, `output`, `ranges`, `vars`, `scalars`, `target`, `assign`, `value`"
+            "unknown field `range`, expected one of `name`, `dtype`, `inputs`, `output`, `ranges`, `scalars`, `target`, `assign`, `value`"
         ],
     );
-    // Older files had the extents of all indices.
-    let old = r#""vars":[{"name":"i","extent":16}],"scalars""#;
     changed(
         r#""scalars""#,
-        old,
-        expect!["kernel `stencil`: `vars` gives index `i` the extent 16, but it is 15; leave `vars` out"],
+        r#""vars":[],"scalars""#,
+        expect![
+            "unknown field `vars`, expected one of `name`, `dtype`, `inputs`, `output`, `ranges`, `scalars`, `target`, `assign`, `value`"
+        ],
     );
-    changed(r#""scalars""#, &old.replace("16", "15"), expect!["C[i] = A[i - 1] + A[i] + A[i + 1] for i in 1..16"]);
 }

@@ -2,6 +2,7 @@
 
 use crate::ids::{BlockDepth, LeafLoopId, ProductId};
 use crate::nest::{Factor, LeafOp, NestView, Product};
+use polyshard_layout::joined;
 
 /// A product of two operands or results of a leaf of several; see [`NestView::path`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,8 +43,8 @@ impl NestView<'_> {
         let accesses = self.kernel.value().accesses();
         let most = |number: &LeafLoopId| self.leaf.loops[number.0].count.bounds(&ranges).1.max(0) as u64;
         let scratch = |step: ProductId| {
-            let kept: Vec<_> = steps[step.0].kept.iter().map(|l| self.leaf.loops[l.0].var.to_string()).collect();
-            format!("T{}[{}]", step.0, kept.join(", "))
+            let kept = steps[step.0].kept.iter().map(|l| self.leaf.loops[l.0].var);
+            format!("T{}[{}]", step.0, joined(kept, ", "))
         };
         let factor = |factor: &Factor| match factor {
             Factor::Operand(operand) => accesses[operand.0].to_string(),

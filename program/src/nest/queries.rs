@@ -99,14 +99,6 @@ impl<'a> NestView<'a> {
         }
     }
 
-    /// Returns the pattern by which a tensor is transferred: an input to its readers, the output to its owners. For an input with
-    /// several transfers it is the first that moves anything; see [`patterns`](Self::patterns).
-    #[must_use]
-    pub fn pattern(&self, tensor: &str) -> Option<Pattern> {
-        let patterns = self.patterns(tensor);
-        patterns.iter().find(|pattern| **pattern != Pattern::Local).or(patterns.first()).cloned()
-    }
-
     /// Returns the patterns of all transfers of a tensor, in the order in which its accesses are written; none if there
     /// is no such tensor.
     #[must_use]

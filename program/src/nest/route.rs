@@ -19,7 +19,7 @@
 
 use super::Region;
 use crate::expr::Expr;
-use crate::ids::{Axes, AxisId, CounterId, LegId};
+use crate::ids::{Axes, AxisId, CounterId, LegId, is_default};
 use crate::pattern::Pattern;
 use crate::reduction::Procedure;
 use polyshard_layout::{Mesh, Neighbours, Reach, Stages, Stencil, SumAlgorithm};
@@ -80,7 +80,7 @@ pub enum Leg<C = Vec<Expr>> {
         /// Which of these ranks own the region.
         owners: Owners<C>,
         /// How it is carried out.
-        #[serde(default, skip_serializing_if = "Algorithm::is_library")]
+        #[serde(default, skip_serializing_if = "is_default")]
         by: Algorithm,
     },
     /// From the tile that a neighbour had in the previous iteration.
@@ -104,7 +104,7 @@ pub enum Leg<C = Vec<Expr>> {
         /// The offsets of owners, relative to the rank that reads or writes; as for a halo.
         reach: Neighbours,
         /// How rows of arrays that are not contiguous are sent.
-        #[serde(default, skip_serializing_if = "Packing::is_packed")]
+        #[serde(default, skip_serializing_if = "is_default")]
         packing: Packing,
     },
 }
@@ -164,10 +164,6 @@ impl Algorithm {
         !matches!(self, Self::Stages(_) | Self::Procedure(_))
     }
 
-    fn is_library(&self) -> bool {
-        *self == Self::Library
-    }
-
     /// Returns how members add up terms, in each stage if there are stages.
     #[must_use]
     pub fn of_sums(&self) -> SumAlgorithm {
@@ -202,12 +198,6 @@ pub enum Packing {
     Packed,
     /// The library is given their layout, if it supports that (MPI 3.1, section 4.1).
     LaidOut,
-}
-
-impl Packing {
-    fn is_packed(&self) -> bool {
-        *self == Self::Packed
-    }
 }
 
 /// Which ranks along the axes of a collective own the region.

@@ -2,7 +2,7 @@
 
 use super::{Direction, Leg, Region, Route, Shift};
 use crate::expr::{Ranges, Symbol};
-use crate::ids::{ArrayId, Depth, KernelId, LegId, StepId};
+use crate::ids::{ArrayId, Depth, KernelId, LegId, StepId, is_default};
 use crate::kernel::Assign;
 use crate::pattern::Pattern;
 use polyshard_layout::Sharding;
@@ -47,15 +47,15 @@ pub struct Transfer {
     pub kept: Option<Sharding>,
     /// The operation that combines terms at the owners: the kernel's, and `+=` for transfers without terms. Moves by a procedure may have
     /// any.
-    #[serde(default = "add", skip_serializing_if = "is_add")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub op: Assign,
     /// The serial loops around it.
-    #[serde(default, skip_serializing_if = "is_outermost")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub level: Depth,
     /// How many iterations of the innermost of these loops lie between its beginning and its end: an input's transfer begins this many
     /// before the iteration that reads it, and an output's ends this many after the iteration that computes it; 0 if both are in the same
     /// iteration.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub ahead: usize,
     /// Whether the [interior](super::Leaf::interior) of the leaf is computed while it is in flight, and the iterations that read it after
     /// that.
@@ -66,7 +66,7 @@ pub struct Transfer {
     /// How it is moved.
     pub route: Route,
     /// The region's buffers on this rank.
-    #[serde(default, skip_serializing_if = "Tile::is_shard")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub tile: Tile,
     /// The pattern by which it is called, if by another than its route's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -175,22 +175,6 @@ impl Transfer {
     }
 }
 
-fn add() -> Assign {
-    Assign::Add
-}
-
-fn is_add(op: &Assign) -> bool {
-    *op == Assign::Add
-}
-
-fn is_zero(number: &usize) -> bool {
-    *number == 0
-}
-
-fn is_outermost(level: &Depth) -> bool {
-    *level == Depth(0)
-}
-
 /// The buffers of a transfer's region on a rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tile {
@@ -202,12 +186,6 @@ pub struct Tile {
     pub is_fixed: bool,
     /// Whether the rank's own part of a halo's region is read in place, not copied into the tile.
     pub own_in_place: bool,
-}
-
-impl Tile {
-    fn is_shard(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 /// The buffers of a tile.

@@ -6,6 +6,7 @@ use crate::nest::{End, Loop, LoweredKernel, Transfer};
 use crate::statement::Statement;
 use polyshard_layout::{DType, Mesh};
 use serde::Serialize;
+use std::fmt;
 
 /// The arrays, transfers, loops, kernels and rounds of a program by number, and the statements in the order in which they run.
 ///
@@ -62,6 +63,15 @@ enum Common {
     Kernel(KernelId),
 }
 
+/// The number of a row.
+pub(super) enum Id<'a> {
+    Array(&'a mut ArrayId),
+    Transfer(&'a mut TransferId),
+    Loop(&'a mut LoopId),
+    Kernel(&'a mut KernelId),
+    Rounds(&'a mut RoundsId),
+}
+
 impl Body {
     /// Returns the tables of a program that does nothing.
     #[must_use]
@@ -85,42 +95,54 @@ impl Body {
     pub fn run(&mut self, other: &Self, arrays: &[ArrayId]) {
         let [transfers, loops, kernels, rounds] =
             [self.transfers.len(), self.loops.len(), self.kernels.len(), self.rounds.len()];
-        let array = |id: ArrayId| arrays[id.0];
-        let end = |end: End| match end {
-            End::Array(id) => End::Array(array(id)),
-            End::Tile(KernelId(kernel)) => End::Tile(KernelId(kernels + kernel)),
-        };
-        let moved = |one: &Transfer| Transfer { from: end(one.from), to: end(one.to), ..one.clone() };
-        self.transfers.extend(other.transfers.iter().map(moved));
-        self.loops.extend(other.loops.iter().cloned());
-        self.kernels.extend(other.kernels.iter().cloned().map(|mut row| {
-            row.arrays.iter_mut().for_each(|id| *id = array(*id));
-            row.loops.iter_mut().for_each(|number| number.0 += loops);
-            row.uses.iter_mut().for_each(|used| used.transfer.0 += transfers);
-            row
-        }));
-        let carried =
-            |one: &Carried| Carried { first: array(one.first), value: array(one.value), next: array(one.next) };
-        self.rounds.extend(other.rounds.iter().cloned().map(|mut round| {
-            round.carried.iter_mut().for_each(|one| *one = carried(one));
-            round.until.iter_mut().for_each(|until| until.scalar = array(until.scalar));
-            round
-        }));
-        fn numbered(of: &[Statement], by: &[usize; 4], array: &dyn Fn(ArrayId) -> ArrayId) -> Vec<Statement> {
-            let &[transfers, loops, kernels, rounds] = by;
-            let transfer = |id: &TransferId| TransferId(id.0 + transfers);
-            let statements = of.iter().map(|statement| match statement {
-                Statement::Rounds(id, body) => Statement::Rounds(RoundsId(id.0 + rounds), numbered(body, by, array)),
-                Statement::Loop(id, body) => Statement::Loop(LoopId(id.0 + loops), numbered(body, by, array)),
-                Statement::Fill(id) => Statement::Fill(transfer(id)),
-                Statement::Begin(id, at) => Statement::Begin(transfer(id), *at),
-                Statement::End(id, at) => Statement::End(transfer(id), *at),
-                Statement::Compute(id, part) => Statement::Compute(KernelId(id.0 + kernels), *part),
-                Statement::Free(id) => Statement::Free(array(*id)),
-            });
-            statements.collect()
+        let mut other = other.clone();
+        other.each_id(&mut |_, id| match id {
+            Id::Array(id) => *id = arrays[id.0],
+            Id::Transfer(id) => id.0 += transfers,
+            Id::Loop(id) => id.0 += loops,
+            Id::Kernel(id) => id.0 += kernels,
+            Id::Rounds(id) => id.0 += rounds,
+        });
+        self.transfers.append(&mut other.transfers);
+        self.loops.append(&mut other.loops);
+        self.kernels.append(&mut other.kernels);
+        self.rounds.append(&mut other.rounds);
+        self.statements.append(&mut other.statements);
+    }
+
+    /// Calls `visit` with the number of each row that its tables and statements name, and with what names it, as text.
+    pub(super) fn each_id(&mut self, visit: &mut dyn FnMut(&dyn fmt::Display, Id<'_>)) {
+        for (nth, transfer) in self.transfers.iter_mut().enumerate() {
+            for end in [&mut transfer.from, &mut transfer.to] {
+                let id = match end {
+                    End::Array(id) => Id::Array(id),
+                    End::Tile(id) => Id::Kernel(id),
+                };
+                visit(&format_args!("transfer {nth}"), id);
+            }
         }
-        self.statements.extend(numbered(&other.statements, &[transfers, loops, kernels, rounds], &array));
+        for (nth, row) in self.kernels.iter_mut().enumerate() {
+            let arrays = row.arrays.iter_mut().map(Id::Array);
+            let ids = arrays.chain(row.loops.iter_mut().map(Id::Loop));
+            let ids = ids.chain(row.uses.iter_mut().map(|used| Id::Transfer(&mut used.transfer)));
+            ids.for_each(|id| visit(&format_args!("kernel {nth}"), id));
+        }
+        for Rounds { carried, until, .. } in &mut self.rounds {
+            let carried = carried.iter_mut().flat_map(|one| [&mut one.first, &mut one.value, &mut one.next]);
+            let ids = carried.chain(until.iter_mut().map(|until| &mut until.scalar));
+            ids.for_each(|id| visit(&"a repetition", Id::Array(id)));
+        }
+        let mut visit = |statement: &mut Statement| {
+            let id = match statement {
+                Statement::Rounds(id, _) => Id::Rounds(id),
+                Statement::Loop(id, _) => Id::Loop(id),
+                Statement::Fill(id) | Statement::Begin(id, _) | Statement::End(id, _) => Id::Transfer(id),
+                Statement::Compute(id, _) => Id::Kernel(id),
+                Statement::Free(id) => Id::Array(id),
+            };
+            visit(&"a statement", id);
+        };
+        self.statements.iter_mut().for_each(|statement| statement.visit_mut(&mut visit));
     }
 
     /// Adds a move, whose end follows its begin.
@@ -159,22 +181,27 @@ impl Body {
     }
 
     fn common(&self, statement: &Statement) -> Option<Common> {
+        if let Statement::Loop(id, _) = *statement {
+            return Some(Common::Loop(id));
+        }
+        let kernel = self.own_kernel(statement)?;
+        Some(self.kernels[kernel.0].loops.first().map_or(Common::Kernel(kernel), |&outer| Common::Loop(outer)))
+    }
+
+    /// The kernel of a statement that is no loop.
+    fn own_kernel(&self, statement: &Statement) -> Option<KernelId> {
         match *statement {
-            Statement::Loop(id, _) => return Some(Common::Loop(id)),
             Statement::Compute(kernel, _) => Some(kernel),
             Statement::Fill(id) | Statement::Begin(id, _) | Statement::End(id, _) => self.transfers[id.0].kernel(),
-            Statement::Rounds(..) | Statement::Free(_) => None,
+            Statement::Rounds(..) | Statement::Loop(..) | Statement::Free(_) => None,
         }
-        .map(|kernel| self.kernels[kernel.0].loops.first().map_or(Common::Kernel(kernel), |&outer| Common::Loop(outer)))
     }
 
     /// The kernel of the first of these statements, at any depth of loops.
     fn first_kernel(&self, statements: &[Statement]) -> Option<KernelId> {
-        statements.iter().find_map(|statement| match *statement {
-            Statement::Loop(_, ref body) => self.first_kernel(body),
-            Statement::Compute(kernel, _) => Some(kernel),
-            Statement::Fill(id) | Statement::Begin(id, _) | Statement::End(id, _) => self.transfers[id.0].kernel(),
-            Statement::Rounds(..) | Statement::Free(_) => None,
+        statements.iter().find_map(|statement| match statement {
+            Statement::Loop(_, body) => self.first_kernel(body),
+            _ => self.own_kernel(statement),
         })
     }
 
@@ -276,15 +303,16 @@ impl Body {
 
     /// Removes the statements that free arrays.
     pub(super) fn forget_frees(&mut self) {
-        fn forget(statements: &mut Vec<Statement>) {
+        let forget = |statements: &mut Vec<Statement>| {
             statements.retain(|statement| !matches!(statement, Statement::Free(_)));
-            for statement in statements {
-                if let Statement::Rounds(_, body) = statement {
-                    forget(body);
-                }
+        };
+        let mut inside = |statement: &mut Statement| {
+            if let Statement::Rounds(_, body) = statement {
+                forget(body);
             }
-        }
+        };
         forget(&mut self.statements);
+        self.statements.iter_mut().for_each(|statement| statement.visit_mut(&mut inside));
     }
 
     /// Frees each temporary after the last span that touches it.
@@ -324,18 +352,22 @@ impl Body {
     /// For each array, the number of the memory that holds it, if it is a temporary. Arrays that are renamed from round to round do not
     /// share memory.
     pub(super) fn slots(&self) -> Vec<Option<RoomId>> {
-        let mut slots = Slots { of: vec![None; self.arrays.len()], free: Vec::new(), count: 0 };
-        for id in self.rounds.iter().flat_map(Rounds::renamed) {
-            slots.take(id, &self.arrays);
-        }
-        let alone = slots.count;
+        let (mut of, mut free, mut count) = (vec![None; self.arrays.len()], Vec::new(), 0);
+        let mut take = |of: &mut [Option<RoomId>], free: &mut Vec<RoomId>, id: ArrayId| {
+            if self.arrays[id.0].kind == ArrayKind::Temporary && of[id.0].is_none() {
+                of[id.0] = Some(free.pop().unwrap_or(RoomId(count)));
+                count = count.max(of[id.0].map_or(0, |slot| slot.0 + 1));
+            }
+        };
+        let renamed: Vec<_> = self.rounds.iter().flat_map(Rounds::renamed).collect();
+        renamed.iter().for_each(|&id| take(&mut of, &mut free, id));
         for Numbered { span, .. } in self.numbered() {
             if let [Statement::Free(id)] = span.statements {
-                slots.free.extend(slots.of[id.0].filter(|slot| slot.0 >= alone));
+                free.extend(of[id.0].filter(|_| !renamed.contains(id)));
             }
-            self.writes(span).into_iter().for_each(|id| slots.take(id, &self.arrays));
+            self.writes(span).into_iter().for_each(|id| take(&mut of, &mut free, id));
         }
-        slots.of
+        of
     }
 
     /// The arrays that a span makes; for rounds, those that outlast a round.
@@ -407,25 +439,4 @@ pub(super) struct Numbered<'a> {
     /// How many rounds are around it.
     pub depth: usize,
     pub span: Span<'a>,
-}
-
-/// The memory of temporaries.
-struct Slots {
-    /// By array.
-    of: Vec<Option<RoomId>>,
-    /// Memory that is free.
-    free: Vec<RoomId>,
-    count: usize,
-}
-
-impl Slots {
-    fn take(&mut self, id: ArrayId, arrays: &[Array]) {
-        if arrays[id.0].kind != ArrayKind::Temporary || self.of[id.0].is_some() {
-            return;
-        }
-        self.of[id.0] = Some(self.free.pop().unwrap_or_else(|| {
-            self.count += 1;
-            RoomId(self.count - 1)
-        }));
-    }
 }

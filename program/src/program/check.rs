@@ -1,10 +1,11 @@
 //! Checks that statements and arrays fit together. Tests: `program/tests/it/refused.rs`.
 
+use super::body::Id;
 use super::{Array, ArrayKind, Body, Carried, MOST_ROUNDS, MoveView, Rounds, Span, placed};
 use crate::between::RouteError;
 use crate::ids::{ArrayId, KernelId, StatementId, TransferId};
 use crate::kernel::Assign;
-use crate::nest::{Direction, End, LoweredKernel, NestView, Route, Transfer};
+use crate::nest::{Direction, NestView, Route, Transfer};
 use crate::reduction::Procedure;
 use crate::statement::Statement;
 use polyshard_layout::{Name, NotNative, Sharding, counted};
@@ -79,6 +80,8 @@ struct Check<'a> {
     kernels: Vec<bool>,
     moves: Vec<bool>,
     rounds: Vec<bool>,
+    /// By transfer, whether it is in the first round only.
+    first: Vec<bool>,
     /// The transfers whose tiles have been fetched so far in this round, or outside of rounds.
     fetched: Vec<TransferId>,
     /// The number of the current statement.
@@ -87,8 +90,8 @@ struct Check<'a> {
     depth: usize,
 }
 
+/// Checks that statements and arrays fit together, whose numbers are those of rows.
 pub(super) fn check(body: &Body) -> Result<(), ProgramError> {
-    body.check_numbers()?;
     let is_input = |array: &Array| array.kind == ArrayKind::Input;
     let state = |array| if is_input(array) { State::Written } else { State::Unwritten };
     let mut check = Check {
@@ -98,6 +101,7 @@ pub(super) fn check(body: &Body) -> Result<(), ProgramError> {
         kernels: vec![false; body.kernels.len()],
         moves: vec![false; body.transfers.len()],
         rounds: vec![false; body.rounds.len()],
+        first: body.in_first_round(),
         fetched: Vec::new(),
         statement: StatementId(0),
         depth: 0,
@@ -116,50 +120,23 @@ pub(super) fn check(body: &Body) -> Result<(), ProgramError> {
 
 impl Body {
     /// Checks that every number in its tables and statements is that of a row.
-    fn check_numbers(&self) -> Result<(), ProgramError> {
-        let Self { mesh: _, dtype: _, arrays, transfers, loops, kernels, rounds, statements } = self;
-        let row = |by: &dyn Fn() -> String, kind: &'static str, number: usize, rows: usize| match number < rows {
-            true => Ok(()),
-            false => Err(ProgramError::NoRow { by: by(), kind, number, rows }),
-        };
-        for (nth, transfer) in transfers.iter().enumerate() {
-            let by = || format!("transfer {nth}");
-            for end in [transfer.from, transfer.to] {
-                match end {
-                    End::Array(id) => row(&by, "array", id.0, arrays.len())?,
-                    End::Tile(id) => row(&by, "kernel", id.0, kernels.len())?,
-                }
-            }
-        }
-        for (nth, LoweredKernel { arrays: named, loops: around, uses, .. }) in kernels.iter().enumerate() {
-            let by = || format!("kernel {nth}");
-            named.iter().try_for_each(|id| row(&by, "array", id.0, arrays.len()))?;
-            around.iter().try_for_each(|id| row(&by, "loop", id.0, loops.len()))?;
-            uses.iter().try_for_each(|used| row(&by, "transfer", used.transfer.0, transfers.len()))?;
-        }
-        for round in rounds {
-            let named = round.carried.iter().flat_map(|carried| [carried.first, carried.value, carried.next]);
-            let mut named = named.chain(round.until.map(|until| until.scalar));
-            named.try_for_each(|id| row(&|| "a repetition".to_owned(), "array", id.0, arrays.len()))?;
-        }
-        let mut checked = Ok(());
-        let mut number = |statement: &Statement| {
-            let by = || "a statement".to_owned();
-            let found = match statement {
-                Statement::Rounds(id, _) => row(&by, "repetition", id.0, rounds.len()),
-                Statement::Loop(id, _) => row(&by, "loop", id.0, loops.len()),
-                Statement::Fill(id) | Statement::Begin(id, _) | Statement::End(id, _) => {
-                    row(&by, "transfer", id.0, transfers.len())
-                }
-                Statement::Compute(id, _) => row(&by, "kernel", id.0, kernels.len()),
-                Statement::Free(id) => row(&by, "array", id.0, arrays.len()),
+    pub(super) fn check_numbers(&mut self) -> Result<(), ProgramError> {
+        let [arrays, transfers] = [self.arrays.len(), self.transfers.len()];
+        let [loops, kernels, rounds] = [self.loops.len(), self.kernels.len(), self.rounds.len()];
+        let mut wrong = None;
+        self.each_id(&mut |by, id| {
+            let (kind, number, rows) = match id {
+                Id::Array(id) => ("array", id.0, arrays),
+                Id::Transfer(id) => ("transfer", id.0, transfers),
+                Id::Loop(id) => ("loop", id.0, loops),
+                Id::Kernel(id) => ("kernel", id.0, kernels),
+                Id::Rounds(id) => ("repetition", id.0, rounds),
             };
-            if checked.is_ok() {
-                checked = found;
+            if number >= rows && wrong.is_none() {
+                wrong = Some(ProgramError::NoRow { by: by.to_string(), kind, number, rows });
             }
-        };
-        statements.iter().for_each(|statement| statement.visit(&mut number));
-        checked
+        });
+        wrong.map_or(Ok(()), Err)
     }
 }
 
@@ -257,13 +234,12 @@ impl<'a> Check<'a> {
             nest.check().map_err(why)?;
             self.is_kept(&nest, &kernels).map_err(why)?;
         }
-        let first = body.in_first_round();
         let checked = placed::check(body, span, &kernels, &self.fetched);
         checked.map_err(|(kernel, why)| misfit(format!("`{}` {why}", body.kernels[kernel.0].kernel.name())))?;
         for &id in &kernels {
             let nest = body.nest(id);
             for transfer in nest.inputs().iter().filter(|transfer| transfer.reused.is_none()) {
-                if first[transfer.id.0] {
+                if self.first[transfer.id.0] {
                     self.fetches_once(&nest, transfer.tensor.0, transfer)
                         .map_err(|why| misfit(format!("`{}` {why}", nest.kernel.name())))?;
                 }

@@ -4,9 +4,8 @@ use super::Program;
 use super::body::Numbered;
 use super::check::ProgramError;
 use crate::ids::{KernelId, LegId, StatementId, TransferId};
-use crate::matching::Matching;
-use crate::nest::{Algorithm, NestView, Transfer, Use};
-use crate::proof::{Proof, Property};
+use crate::nest::{Algorithm, Transfer, Use};
+use crate::proof::Property;
 
 /// How a collective of a program is carried out, and why.
 #[derive(Clone, Debug, PartialEq)]
@@ -124,18 +123,5 @@ impl Program {
         let runs =
             |found: &&Numbered<'_>| kernel.is_some_and(|kernel| self.body.kernels_of(found.span).contains(&kernel));
         self.body.numbered().iter().find(runs).map_or(StatementId(0), |found| found.number)
-    }
-}
-
-impl NestView<'_> {
-    /// The claims proved about the calls of ranks that communicate together.
-    pub(crate) fn matches(&self) -> Result<Vec<Proof>, String> {
-        let ranges = self.ranges();
-        let matching = Matching { mesh: self.mesh, ranges: &ranges, loops: self.loops.len() };
-        let own = self.transfers.iter().filter(|transfer| transfer.reused.is_none());
-        let found = matching.check(own.map(|transfer| (self.tensor_name(transfer.tensor), transfer.row)));
-        found.map_err(|mismatch| {
-            format!("has ranks that differ on the transfer of `{}`: {}", mismatch.tensor, mismatch.why)
-        })
     }
 }

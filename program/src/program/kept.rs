@@ -15,6 +15,7 @@
 //! Tests: `program/tests/it/refused/kept.rs`.
 
 use super::Body;
+use super::body::Id;
 use crate::ids::{KernelId, TransferId};
 use crate::nest::{LeafOp, NestView, Region, Tile, Transfer, TransferView};
 use crate::proof::{Proof, Property};
@@ -129,17 +130,11 @@ impl Body {
     pub fn forget_unused(&mut self) {
         let stays: Vec<_> = (0..self.transfers.len()).map(|number| self.is_used(number)).collect();
         let number = |id: TransferId| TransferId(stays[..id.0].iter().filter(|stays| **stays).count());
-        fn renumber(statements: &mut [Statement], number: &dyn Fn(TransferId) -> TransferId) {
-            for statement in statements {
-                match statement {
-                    Statement::Begin(id, _) | Statement::End(id, _) | Statement::Fill(id) => *id = number(*id),
-                    Statement::Rounds(_, body) | Statement::Loop(_, body) => renumber(body, number),
-                    Statement::Compute(..) | Statement::Free(_) => {}
-                }
+        self.each_id(&mut |_, id| {
+            if let Id::Transfer(id) = id {
+                *id = number(*id);
             }
-        }
-        renumber(&mut self.statements, &number);
-        self.kernels.iter_mut().flat_map(|row| &mut row.uses).for_each(|used| used.transfer = number(used.transfer));
+        });
         let mut stays = stays.iter();
         self.transfers.retain(|_| stays.next().is_some_and(|stays| *stays));
     }

@@ -34,16 +34,12 @@ impl Body {
 
     /// Makes these transfers begin and end in the first of the rounds around them only.
     pub fn fetch_once(&mut self, is_once: impl Fn(TransferId) -> bool) {
-        fn change(statements: &mut [Statement], is_once: &dyn Fn(TransferId) -> bool) {
-            for statement in statements {
-                match statement {
-                    Statement::Begin(id, at) | Statement::End(id, at) => at.first_round = is_once(*id),
-                    Statement::Rounds(_, body) | Statement::Loop(_, body) => change(body, is_once),
-                    Statement::Fill(_) | Statement::Compute(..) | Statement::Free(_) => {}
-                }
+        let mut change = |statement: &mut Statement| {
+            if let Statement::Begin(id, at) | Statement::End(id, at) = statement {
+                at.first_round = is_once(*id);
             }
-        }
-        change(&mut self.statements, &is_once);
+        };
+        self.statements.iter_mut().for_each(|statement| statement.visit_mut(&mut change));
     }
 }
 

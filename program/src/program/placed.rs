@@ -7,7 +7,7 @@
 use super::{Body, Span};
 use crate::ids::{Depth, KernelId, LoopId, TransferId};
 use crate::matching::MOST_AHEAD;
-use crate::nest::{Buffers, Direction, NestView, TransferView};
+use crate::nest::{Buffers, Direction, LoweredKernel, NestView, TransferView};
 use crate::statement::{At, Iteration, LeafPart, Statement};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -114,25 +114,38 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The kernel of a transfer, and its place among the kernel's.
-    fn owner(&self, id: TransferId) -> Result<(usize, usize), Refused> {
-        let found = self.nests.iter().enumerate().find_map(|(nth, nest)| {
+    /// What a statement of a transfer is about, which `does` something to it: the row of its kernel, the transfer, the counters of the
+    /// iteration, none if there is no such iteration, and the refusal of the statement for a reason.
+    #[expect(clippy::type_complexity, reason = "each caller takes it apart")]
+    fn at(
+        &self,
+        id: TransferId,
+        at: At,
+        does: &'static str,
+    ) -> Result<(&'a LoweredKernel, TransferView<'a>, Option<Counters>, impl Fn(&str) -> Refused + use<>), Refused>
+    {
+        let found = self.nests.iter().find_map(|nest| {
             let is_it = |transfer: &TransferView<'_>| transfer.id == id && transfer.reused.is_none();
-            Some((nth, nest.transfers.iter().position(is_it)?))
+            Some((nest, nest.transfers.iter().position(is_it)?))
         });
-        found.ok_or_else(|| (self.nests[0].id, format!("has statements of transfer {}, which it does not use", id.0)))
+        let (nest, position) = found
+            .ok_or_else(|| (self.nests[0].id, format!("has statements of transfer {}, which it does not use", id.0)))?;
+        let (kernel, transfer) = (nest.id, nest.transfers[position]);
+        let refusal = move |why: &str| (kernel, format!("{does} its transfer, number {position}, {why}"));
+        let counters = self.counters(nest.row, transfer.level, at).map_err(|why| refusal(&why))?;
+        Ok((nest.row, transfer, counters, refusal))
     }
 
     /// The counters of the iteration for which a transfer begins or ends; none if there is no such iteration.
-    fn counters(&self, nest: &NestView<'_>, level: Depth, at: At) -> Result<Option<Counters>, String> {
+    fn counters(&self, row: &LoweredKernel, level: Depth, at: At) -> Result<Option<Counters>, String> {
         let outer = if matches!(at.iteration, Iteration::At(_)) { level.0.saturating_sub(1) } else { level.0 };
         let loops = self.around.iter().map(|(id, _)| id);
-        if !loops.eq(&nest.row.loops[..outer]) || level.0 == 0 && at.iteration != Iteration::Now {
+        if !loops.eq(&row.loops[..outer]) || level.0 == 0 && at.iteration != Iteration::Now {
             return Err("inside other loops than its own".into());
         }
         let mut counters: Counters = self.around.iter().map(|(_, value)| *value).collect();
         let Some(innermost) = level.innermost() else { return Ok(Some(counters)) };
-        let id = nest.row.loops[innermost.0];
+        let id = row.loops[innermost.0];
         let (extent, cut, near) = (self.body.loops[id.0].extent, self.extents[&id], self.near[&id]);
         let now = counters.get(innermost.0).copied().unwrap_or(0);
         let then = match at.iteration {
@@ -150,14 +163,8 @@ impl<'a> Walk<'a> {
     }
 
     fn fill(&mut self, id: TransferId) -> Result<(), Refused> {
-        let (nth, position) = self.owner(id)?;
-        let nest = &self.nests[nth];
-        let (kernel, transfer) = (nest.id, nest.transfers[position]);
-        let refused = |why: &str| Err((kernel, format!("fills the tile of its transfer, number {position}, {why}")));
-        let counters = match self.counters(nest, transfer.level, At::NOW) {
-            Ok(counters) => counters,
-            Err(why) => return refused(&why),
-        };
+        let (_, transfer, counters, refusal) = self.at(id, At::NOW, "fills the tile of")?;
+        let refused = |why: &str| Err(refusal(why));
         if transfer.direction == Direction::In || transfer.route.is_in_place() {
             return refused("which is not written");
         }
@@ -173,17 +180,11 @@ impl<'a> Walk<'a> {
     }
 
     fn begin(&mut self, id: TransferId, at: At) -> Result<(), Refused> {
-        let (nth, position) = self.owner(id)?;
-        let nest = &self.nests[nth];
-        let (kernel, transfer) = (nest.id, nest.transfers[position]);
-        let refused = |why: &str| Err((kernel, format!("begins its transfer, number {position}, {why}")));
-        let counters = match self.counters(nest, transfer.level, at) {
-            Ok(Some(counters)) => counters,
-            Ok(None) => return Ok(()),
-            Err(why) => return refused(&why),
-        };
+        let (row, transfer, counters, refusal) = self.at(id, at, "begins")?;
+        let refused = |why: &str| Err(refusal(why));
+        let Some(counters) = counters else { return Ok(()) };
         let is_ahead = transfer.ahead > 0;
-        let inside = self.instances(&nest.row.loops[transfer.level.0..]);
+        let inside = self.instances(&row.loops[transfer.level.0..]);
         let state = self.states.entry(id).or_default();
         if transfer.direction == Direction::In {
             if !is_ahead && at.iteration != Iteration::Now {
@@ -220,15 +221,9 @@ impl<'a> Walk<'a> {
     }
 
     fn end_of(&mut self, id: TransferId, at: At) -> Result<(), Refused> {
-        let (nth, position) = self.owner(id)?;
-        let nest = &self.nests[nth];
-        let (kernel, transfer) = (nest.id, nest.transfers[position]);
-        let refused = |why: &str| Err((kernel, format!("ends its transfer, number {position}, {why}")));
-        let counters = match self.counters(nest, transfer.level, at) {
-            Ok(Some(counters)) => counters,
-            Ok(None) => return Ok(()),
-            Err(why) => return refused(&why),
-        };
+        let (_, transfer, counters, refusal) = self.at(id, at, "ends")?;
+        let refused = |why: &str| Err(refusal(why));
+        let Some(counters) = counters else { return Ok(()) };
         let state = self.states.entry(id).or_default();
         if state.in_flight.front() != Some(&counters) {
             return refused("which is not the first in flight there");

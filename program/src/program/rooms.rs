@@ -14,10 +14,10 @@ pub struct Rooms {
 
 impl Program {
     /// Returns the rooms of its arrays: arrays that are renamed to each other share one, which holds all of them at one time, and
-    /// others share memory as [`slots`](Self::slots) says.
+    /// temporaries share one if they are not alive together.
     #[must_use]
     pub fn rooms(&self) -> Rooms {
-        let mut of = self.slots();
+        let mut of = self.body.slots();
         let mut count = of.iter().flatten().max().map_or(0, |last| last.0 + 1);
         for Carried { value, next, .. } in self.body.rounds.iter().flat_map(|rounds| &rounds.carried) {
             match (of[value.0], of[next.0]) {

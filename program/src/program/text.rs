@@ -11,7 +11,7 @@ use crate::nest::Packing;
 use crate::proof;
 use crate::reduction::Procedure;
 use crate::statement::Statement;
-use polyshard_layout::counted;
+use polyshard_layout::{counted, joined};
 use std::fmt::{self, Write as _};
 
 /// A program of one kernel prints as the kernel's loops. Other programs print their arrays, and a line per statement; a temporary
@@ -77,14 +77,9 @@ impl Program {
             } else if !alone && span.kernel.is_some() {
                 writeln!(text, "   {what} {line}")?;
             }
-            match span.statements {
-                _ if span.kernel.is_some() => {
-                    let of_line = span.kernel.into_iter();
-                    of_line
-                        .map(|kernel| self.body.nest(kernel))
-                        .try_for_each(|nest| nest.explain_transfers(text, &self.body, &first))?;
-                }
-                [Statement::Begin(id, _)] => {
+            match (span.kernel, span.statements) {
+                (Some(kernel), _) => self.body.nest(kernel).explain_transfers(text, &self.body, &first)?,
+                (None, [Statement::Begin(id, _)]) => {
                     let Some(moved) = self.body.moved(*id) else { continue };
                     let bytes = moved.volume().received;
                     if bytes > 0 {
@@ -98,7 +93,7 @@ impl Program {
                         decided(&moved).into_iter().try_for_each(|line| writeln!(text, "    - {line}"))?;
                     }
                 }
-                [Statement::Rounds(id, _)] => {
+                (None, [Statement::Rounds(id, _)]) => {
                     let rounds = &self.body.rounds[id.0];
                     self.carried(rounds).iter().try_for_each(|line| writeln!(text, "    {line}"))?;
                     if !rounds.carried.is_empty() {
@@ -149,8 +144,8 @@ impl Program {
             let (before, after) = (neighbour(nth.checked_sub(1)), neighbour(Some(nth + 1)));
             for (nth, kernel) in self.body.kernels_of(span).into_iter().enumerate() {
                 let row = &self.body.kernels[kernel.0];
-                let inputs: Vec<_> = row.reads().iter().map(|&id| self.shown(id)).collect();
-                let called = format!("{} = {}({})", self.shown(row.writes()), row.kernel.name(), inputs.join(", "));
+                let inputs = joined(row.reads().iter().map(|&id| self.shown(id)), ", ");
+                let called = format!("{} = {}({inputs})", self.shown(row.writes()), row.kernel.name());
                 let (what, number) = if nth == 0 { ("run", Some(number)) } else { ("together with", None) };
                 let (span, text) =
                     (Span { kernel: Some(kernel), ..span }, format!("{called}, {}", row.kernel.statement()));
@@ -249,7 +244,7 @@ fn shown_legs(moved: &MoveView<'_>) -> String {
     // In moves, these expressions are numbers.
     let expr = |expr: &Expr| expr.offset().to_string();
     let shown = |(leg, direction)| LegText { mesh: &mesh, direction, expr: &expr }.of(leg);
-    moved.route.taken(moved.direction).into_iter().map(shown).collect::<Vec<_>>().join("; then ")
+    joined(moved.route.taken(moved.direction).into_iter().map(shown), "; then ")
 }
 
 /// How elements are sent: a line for each decision that the legs do not show.

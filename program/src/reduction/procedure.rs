@@ -4,27 +4,10 @@ use super::chunk::chunk;
 use super::error::ReductionError;
 use super::listed;
 use super::lowered::{Lowered, ranks_of};
-use crate::kernel::Assign;
 use polyshard_layout::{Collective, Mesh, counted};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
-
-/// How the partial results of a move's source are closed.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct MoveReduction {
-    /// The operation that combines them: `+=`, `*=`, `max=` or `min=`.
-    pub op: Assign,
-    /// Which ranks combine which terms.
-    pub procedure: Procedure,
-}
-
-impl From<Procedure> for MoveReduction {
-    /// The sum.
-    fn from(procedure: Procedure) -> Self {
-        Self { op: Assign::Add, procedure }
-    }
-}
 
 /// How ranks in groups combine their arrays, so that each has the result of its group. A value of this type need not be proved
 /// again: it cannot be made otherwise.
@@ -107,30 +90,8 @@ impl Procedure {
         self.groups().iter().map(Vec::len).sum()
     }
 
-    /// Returns whether its groups are those of the ranks of a mesh that differ only along `axes`, given as positions.
-    ///
-    /// ```
-    /// use polyshard::prelude::*;
-    /// use polyshard::program::reduction::Procedure;
-    /// let columns = Procedure::in_order(vec![vec![0, 2], vec![1, 3]])?;
-    /// let mesh = Mesh::new([("x", 2), ("y", 2)]);
-    /// assert!(columns.is_along(&mesh, &[0]) && !columns.is_along(&mesh, &[1]));
-    /// # Ok::<(), polyshard::program::reduction::ReductionError>(())
-    /// ```
-    #[must_use]
-    pub fn is_along(&self, mesh: &Mesh, axes: &[usize]) -> bool {
-        let apart = |rank: usize| {
-            let mut at = mesh.coordinates(rank);
-            axes.iter().for_each(|&axis| at[axis] = 0);
-            at
-        };
-        let along = |group: &Vec<usize>| {
-            group.len() as u64 == mesh.group_size(axes) && group.iter().all(|&rank| apart(rank) == apart(group[0]))
-        };
-        self.ranks() == mesh.size() && self.groups().iter().all(along)
-    }
-
-    /// Checks that it [is along](Self::is_along) these axes, and in the order of the mesh if it is [`in_order`](Self::in_order).
+    /// Checks that its groups are those of the ranks of a mesh that differ only along `axes`, given as positions, and in the order of
+    /// the mesh if it is [`in_order`](Self::in_order).
     ///
     /// # Errors
     /// The mismatch, as a clause after the subject.
@@ -139,8 +100,17 @@ impl Procedure {
         if ranks != size {
             return Err(format!("is for {}, but the mesh ({mesh}) has {size}", counted(ranks, "rank")));
         }
-        let in_mesh_order = || self.groups().iter().all(|group| group.is_sorted());
-        if self.is_along(mesh, axes) && (self.steps().is_some() || in_mesh_order()) {
+        let apart = |rank: usize| {
+            let mut at = mesh.coordinates(rank);
+            axes.iter().for_each(|&axis| at[axis] = 0);
+            at
+        };
+        let fits = |group: &Vec<usize>| {
+            group.len() as u64 == mesh.group_size(axes)
+                && group.iter().all(|&rank| apart(rank) == apart(group[0]))
+                && (self.steps().is_some() || group.is_sorted())
+        };
+        if self.groups().iter().all(fits) {
             return Ok(());
         }
         let wanted = listed(&mesh.groups_along(axes));

@@ -14,7 +14,7 @@
 //! follow a `Reduce`; and an all-gather needs data from every member. With them the totals of the paper's tables are reproduced.
 
 use super::state::Context;
-use polyshard_layout::{Collective, counted};
+use polyshard_layout::{Collective, counted, joined};
 use std::fmt;
 
 /// The collectives that reductions are made of.
@@ -41,7 +41,7 @@ pub enum Effect {
 #[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum Violation {
     /// A collective that reductions do not use.
-    #[error("{collective} is not a reduction step; use {}", COLLECTIVES.map(|one| one.to_string()).join(", "))]
+    #[error("{collective} is not a reduction step; use {}", joined(COLLECTIVES, ", "))]
     NotOfReductions { collective: Collective },
     /// Chunks that are not the same would be added.
     #[error("devices {first} and {other} hold different chunks, which would be added")]

@@ -11,6 +11,7 @@
 //! Each device has such a matrix (Xie et al., section 3.2), and a [`Context`] holds all of them. It records whose
 //! data is summed, never the data.
 
+use polyshard_layout::joined;
 use std::fmt;
 
 /// The state matrices of all devices: for each device and chunk, the devices whose data is in its sum.
@@ -31,8 +32,7 @@ impl Context {
     /// use polyshard::program::reduction::{Collective, Context};
     /// let mut context = Context::initial(2, 2);
     /// context.apply(Collective::ReduceScatter, &[0, 1])?;
-    /// assert_eq!((context.contributors(0, 0), context.contributors(0, 1)), (vec![0, 1], vec![]));
-    /// assert_eq!(context.chunks_of(1), [1]);
+    /// assert_eq!([context.chunks_of(0), context.chunks_of(1)], [[0], [1]]);
     /// context.apply(Collective::AllGather, &[0, 1])?;
     /// assert!(context.is_sum());
     /// # Ok::<(), polyshard::program::reduction::Violation>(())
@@ -59,17 +59,6 @@ impl Context {
     #[must_use]
     pub fn chunks(&self) -> usize {
         self.chunks
-    }
-
-    /// Returns the devices whose data `device` has in `chunk`, ascending.
-    ///
-    /// # Panics
-    /// If there is no such device or chunk.
-    #[must_use]
-    pub fn contributors(&self, device: usize, chunk: usize) -> Vec<usize> {
-        assert!(device < self.devices && chunk < self.chunks, "device {device}, chunk {chunk}: out of bounds");
-        let row = self.row(device, chunk);
-        (0..self.devices).filter(|other| row[other / 64] >> (other % 64) & 1 == 1).collect()
     }
 
     /// Returns the chunks of which `device` holds any data, ascending.
@@ -135,7 +124,7 @@ impl fmt::Debug for Context {
                 let mark = |other: usize| if row[other / 64] >> (other % 64) & 1 == 1 { 'x' } else { '.' };
                 (0..self.devices).map(mark).collect()
             };
-            writeln!(f, "{}", (0..self.devices).map(row).collect::<Vec<_>>().join(" "))?;
+            writeln!(f, "{}", joined((0..self.devices).map(row), " "))?;
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use super::listed;
 use super::procedure::Procedure;
+use polyshard_layout::joined;
 use std::fmt;
 
 impl Procedure {
@@ -30,10 +31,7 @@ impl fmt::Display for Procedure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.steps() {
             Some(lowered) if lowered.steps().is_empty() => f.write_str("nothing"),
-            Some(lowered) => {
-                let names: Vec<_> = lowered.steps().iter().map(|step| step.collective.to_string()).collect();
-                f.write_str(&names.join("-"))
-            }
+            Some(lowered) => f.write_str(&joined(lowered.steps().iter().map(|step| step.collective), "-")),
             None => f.write_str("the order of the ranks"),
         }
     }

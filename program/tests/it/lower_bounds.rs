@@ -3,7 +3,8 @@
 mod forms;
 mod homes;
 
-use polyshard_program::{Kernel, example};
+use polyshard_program::Kernel;
+use polyshard_testing::example;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 

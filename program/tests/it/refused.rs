@@ -4,13 +4,14 @@ use expect_test::{Expect, expect};
 use polyshard_dsl::Var;
 use polyshard_layout::{Axis, Mesh, Name, Placement, Reach, Sharding};
 use polyshard_polyhedral::Schedule;
-use polyshard_program::reduction::{MoveReduction, Procedure};
+use polyshard_program::reduction::Procedure;
 use polyshard_program::{
     Access, Affine, Algorithm, Array, ArrayId, ArrayKind, Assign, At, AxisId, Body, CounterId, DType, Depth, End, Expr,
     KernelId, LeafAccess, LeafOp, LeafPart, Leg, LegId, LoweredKernel, Number, OperandId, Owners, Program,
     ProgramError, Proof, Property, Role, Route, Shift, Statement, StatementId, StepId, Symbol, TensorId, TileOperand,
-    TileStatement, Transfer, TransferId, Value, example,
+    TileStatement, Transfer, TransferId, Value,
 };
+use polyshard_testing::example;
 
 mod ahead;
 mod flow;
@@ -95,7 +96,7 @@ fn operands() -> Vec<Array> {
 
 #[track_caller]
 fn check(dtype: DType, arrays: Vec<Array>, body: Body, expect: Expect) -> ProgramError {
-    let error = program(dtype, arrays, body).expect_err("it is no program");
+    let error = program(dtype, arrays, body).expect_err("it is not a program");
     expect.assert_eq(&error.to_string());
     error
 }
@@ -194,7 +195,7 @@ fn nests_whose_parts_do_not_fit() {
     for (stages, why) in staged {
         let mut body = product();
         body.transfers[1].route = in_stages(digits(stages)).into();
-        let error = program(DType::F32, operands(), body).expect_err("it is no program");
+        let error = program(DType::F32, operands(), body).expect_err("it is not a program");
         let said = error.to_string();
         assert!(said.contains("number 1, by a collective with invalid stages: ") && said.contains(why), "{said}");
     }
@@ -315,7 +316,7 @@ fn transfers_are_awaited_where_that_is_legal() {
     let apart = in_order(&[0, 2, 1, 3, 4]).expect("both are begun, then awaited");
     assert_eq!(apart.to_string().matches("await").count(), 2, "{apart}");
     let refused = |order: &[usize], expect: Expect| {
-        expect.assert_eq(&in_order(order).expect_err("it is no program").to_string());
+        expect.assert_eq(&in_order(order).expect_err("it is not a program").to_string());
     };
     refused(&[0, 2, 3, 4, 1], expect!["statement 1: `matmul` runs its leaf before its transfer, number 0, has ended"]);
     refused(
@@ -362,7 +363,7 @@ fn statements_that_are_not_those_of_the_nests_and_moves() {
     "#]]
     .assert_eq(&apart.to_string());
     let refused = |change: &dyn Fn(&mut Body), expect: Expect| {
-        expect.assert_eq(&with(change).expect_err("it is no program").to_string());
+        expect.assert_eq(&with(change).expect_err("it is not a program").to_string());
     };
     let [first, second] = [3, 4].map(TransferId);
     refused(&|body| body.statements.clear(), expect!["no statement runs kernel 0 of 1, numbered from 0"]);
@@ -494,7 +495,7 @@ fn files_that_compute_some_instances_twice_are_refused() {
     };
     let rank = Expr::symbol(Symbol::Coordinate(AxisId(0)));
     read(rank.multiply(2)).expect("each rank adds two terms");
-    let refused = |first: Expr, expect: Expect| expect.assert_eq(&read(first).expect_err("it is no program"));
+    let refused = |first: Expr, expect: Expect| expect.assert_eq(&read(first).expect_err("it is not a program"));
     refused(Expr::constant(0), expect!["statement 1: `matmul` computes its statement twice for some indices"]);
     refused(
         rank.multiply(2).offset_by(1),
@@ -579,14 +580,15 @@ fn reductions_that_do_not_close_the_sums() {
     let (_, x) = mesh();
     let terms = sharding(&[4, 4], &[Placement::partial(x)]);
     let whole = sharding(&[4, 4], &[]);
-    let check = |target: &Sharding, by: MoveReduction, expect: Expect| {
-        let error = Program::reduction("A", [&terms, target], DType::F32, by).expect_err("it is no program");
+    let check = |target: &Sharding, op: Assign, by: Procedure, expect: Expect| {
+        let error = Program::reduction("A", [&terms, target], DType::F32, op, by).expect_err("it is not a program");
         expect.assert_eq(&error.to_string());
     };
-    let by = |groups| MoveReduction::from(Procedure::in_order(groups).expect("each rank is in one group"));
+    let by = |groups| Procedure::in_order(groups).expect("each rank is in one group");
     let both = || by(vec![vec![0, 1]]);
     check(
         &by_rows(),
+        Assign::Add,
         both(),
         expect![
             "statement 1: a reduction moves no elements, but `A` changes from [partial(x)] to [0 @ x]; move it before \
@@ -595,11 +597,13 @@ fn reductions_that_do_not_close_the_sums() {
     );
     check(
         &whole,
-        MoveReduction { op: Assign::Set, ..both() },
+        Assign::Set,
+        both(),
         expect!["statement 1: `=` combines nothing; reduce `A` by `+=`, `*=`, `max=` or `min=`"],
     );
     check(
         &whole,
+        Assign::Add,
         by(vec![vec![0], vec![1]]),
         expect![
             "statement 1: the reduction of `A` from [partial(x)] to replicated combines the groups {0} {1}; it must combine {0 1}"
@@ -610,7 +614,8 @@ fn reductions_that_do_not_close_the_sums() {
         let mesh = Mesh::new([("x", ranks)]);
         let [terms, whole] = [vec![Placement::partial("x")], vec![]]
             .map(|clauses| Sharding::new(&mesh, &[4], &clauses).expect("a sharding"));
-        let error = Program::reduction("A", [&terms, &whole], DType::F32, both()).expect_err("it is for 2 ranks");
+        let error =
+            Program::reduction("A", [&terms, &whole], DType::F32, Assign::Add, both()).expect_err("it is for 2 ranks");
         let expected = format!(
             "statement 1: the reduction of `A` from [partial(x)] to replicated is for 2 ranks, but the mesh (x: {ranks}) has {ranks}"
         );

@@ -86,7 +86,7 @@ fn what_is_no_statement_over_tiles_says_why() {
         "(A: [f32; 4]) -> C: [f32; 4] { C[i] += i * A[i] }",
         "a leaf does not know the position of its tile in the array, but `i` is used as a number",
     );
-    let mut idle = polyshard_program::example::matmul(4, 4, 4);
+    let mut idle = polyshard_testing::example::matmul(4, 4, 4);
     idle.ranges.push(("q".into(), 0..3));
     let why = "`q` indexes no tensor, so no tile has a dimension for it";
     assert_eq!(TileStatement::of_kernel(&idle.check().expect("a kernel")), Err(why.into()));

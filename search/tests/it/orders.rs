@@ -161,7 +161,7 @@ fn what_is_no_order_is_refused() {
         expect!["cannot contract `ij,jk,kl,lm`: `lm` is one too many: no other term is left"],
     );
     refused(&chain, "ij,jk; ij,kl", expect!["cannot contract `ij,kl`: there is no `ij`; what is left is kl, ik"]);
-    let mut greatest = chain.spec();
+    let mut greatest = chain.spec().clone();
     greatest.assign = Assign::Max;
     refused(
         &greatest.check().expect("a kernel"),

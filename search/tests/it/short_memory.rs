@@ -2,8 +2,8 @@
 
 use crate::machines::machine;
 use polyshard_polyhedral::Schedule;
-use polyshard_program::example;
 use polyshard_search::Choose;
+use polyshard_testing::example;
 
 const RANKS: usize = 64;
 

@@ -4,7 +4,7 @@ use polyshard::layout::{DType, Mesh, Placement, Sharding};
 use polyshard::planner::placement::{PlacedMesh, place};
 use polyshard::planner::reduce::{Reduction, Strategy};
 use polyshard::program::Program;
-use polyshard::program::reduction::{MoveReduction as By, Procedure};
+use polyshard::program::reduction::Procedure;
 use polyshard::runtime::{DistArray, Execute, ReduceOp, spmd};
 use polyshard::{Error, Result};
 use polyshard_testing::laws::reduce::{placements, programs};
@@ -78,8 +78,8 @@ fn tiles_of_other_lengths_are_reduced_and_any_operation_combines() -> Result<()>
         (polyshard::program::Assign::Max, [4.0, 7.0]),
         (polyshard::program::Assign::Min, [3.0, 5.0]),
     ] {
-        let reduction = By { op, procedure: procedure.clone() };
-        let program = Program::reduction("A", [&source, &target], DType::F64, reduction).expect("it fits");
+        let by = procedure.clone();
+        let program = Program::reduction("A", [&source, &target], DType::F64, op, by).expect("it fits");
         spmd(6, |world| {
             let mut array = DistArray::filled(world, &source, 0.0)?;
             let (first, second) = if world.rank() < 3 { (3.0, 5.0) } else { (4.0, 7.0) };

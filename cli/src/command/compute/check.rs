@@ -44,7 +44,7 @@ pub(super) fn rows<T: Element>(kernel: &Kernel, files: &Files<'_>) -> Result<Che
         return Ok(Checked { rows: [rows, rows], error: error(&found, &expected, &magnitudes, of, 0)?, of });
     };
     // The kernel that computes one row.
-    let mut spec = kernel.spec();
+    let mut spec = kernel.spec().clone();
     spec.inputs.iter_mut().zip(&dims).for_each(|((_, shape), dims)| dims.iter().for_each(|&dim| shape[dim] = 1));
     spec.output.1[0] = 1;
     spec.ranges.iter_mut().filter(|(name, _)| *name == first).for_each(|(_, range)| *range = 0..1);
@@ -168,7 +168,7 @@ fn sequential<T: Element>(kernel: &Kernel, inputs: &[&ArrayD<T>], terms: Terms) 
         let computed = match terms {
             Terms::AsTheyAre => stage,
             Terms::Absolute => {
-                let mut spec = stage.spec();
+                let mut spec = stage.spec().clone();
                 spec.value = magnitude(spec.value);
                 let what = |why| CliError::Bug { what: format!("magnitudes have no kernel: {why}") };
                 absolute = spec.check().map_err(what)?;

@@ -4,7 +4,8 @@ use super::{check, kernel, matmul};
 use polyshard_dsl::{Var, partial, pin};
 use polyshard_layout::{Mesh, Name, Placement, Sharding};
 use polyshard_polyhedral::Schedule;
-use polyshard_program::{Kernel, example};
+use polyshard_program::Kernel;
+use polyshard_testing::example;
 
 /// The bound for arrays in these shardings on this mesh; the others have one copy.
 fn bound(kernel: &Kernel, mesh: &Mesh, homes: &[(&str, &[Placement])]) -> f64 {

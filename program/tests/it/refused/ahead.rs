@@ -40,7 +40,7 @@ fn programs_that_do_not_await_what_leaves() {
     ];
     let mut said = Vec::new();
     for change in changes {
-        let refused = with(&change).expect_err("it is no program").to_string();
+        let refused = with(&change).expect_err("it is not a program").to_string();
         said.push(refused);
     }
     expect![[r#"

@@ -132,7 +132,7 @@ fn what_begins_further_ahead_than_there_are_buffers_is_refused() {
         }
         let mut statements = program.body().statements.clone();
         visit(&mut statements, change);
-        with(&program, &statements).expect_err("it is no program")
+        with(&program, &statements).expect_err("it is not a program")
     };
     let changes: [&dyn Fn(&mut Iteration); 3] = [
         &|iteration| {
@@ -155,6 +155,6 @@ fn what_begins_further_ahead_than_there_are_buffers_is_refused() {
     .assert_eq(&said.join("\n"));
     let mut file = serde_json::to_value(&program).expect("it is written");
     file["transfers"][0]["tile"]["buffers"] = serde_json::json!({ "Ahead": 1 });
-    let said = serde_json::from_value::<Program>(file).expect_err("it is no program").to_string();
+    let said = serde_json::from_value::<Program>(file).expect_err("it is not a program").to_string();
     assert_eq!(said, "statement 1: `matmul` has tiles or bounds that do not follow from its transfers");
 }

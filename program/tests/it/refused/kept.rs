@@ -5,7 +5,8 @@ use expect_test::{Expect, expect};
 use polyshard_dsl::{Var, parse_kernel};
 use polyshard_layout::{Axis, Mesh, Neighbours, Placement, Reach, Sharding};
 use polyshard_polyhedral::Schedule;
-use polyshard_program::{Array, ArrayId, ArrayKind, Body, DType, End, KernelId, Leg, Program, TransferId, example};
+use polyshard_program::{Array, ArrayId, ArrayKind, Body, DType, End, KernelId, Leg, Program, TransferId};
+use polyshard_testing::example;
 
 /// Two products of which the second one fetches nothing of `B`, but reads the tile of a transfer; of another array if it is `elsewhere`.
 fn kept(from: usize, is_elsewhere: bool, is_turned: bool) -> (Vec<Array>, Body) {
@@ -46,7 +47,7 @@ fn kept(from: usize, is_elsewhere: bool, is_turned: bool) -> (Vec<Array>, Body) 
 }
 
 #[test]
-fn a_tile_that_nobody_keeps() {
+fn a_tile_that_no_kernel_keeps() {
     let (arrays, body) = kept(1, false, false);
     let program = super::program(DType::F32, arrays, body).expect("it is kept");
     // The second kernel receives nothing, and has no tile.
@@ -55,7 +56,7 @@ fn a_tile_that_nobody_keeps() {
     assert_eq!(program.report().tile_bytes, 4 * 4 * 4);
     let refused = |(from, is_elsewhere, is_turned): (usize, bool, bool), expect: Expect| {
         let (arrays, body) = kept(from, is_elsewhere, is_turned);
-        let error = super::program(DType::F32, arrays, body).expect_err("nobody keeps it");
+        let error = super::program(DType::F32, arrays, body).expect_err("no tile holds it");
         expect.assert_eq(&error.to_string());
     };
     refused(
@@ -131,7 +132,7 @@ fn a_first_kernel_that_is_not_brought_what_the_second_one_reads() {
         assert!(error.starts_with("statement 2: `around` has a leaf that rea"), "{error}");
     }
     let refused = |kernels: [&str; 2], change: &dyn Fn(&mut Body), expect: Expect| {
-        expect.assert_eq(&both(kernels, change).expect_err("it is no program"));
+        expect.assert_eq(&both(kernels, change).expect_err("it is not a program"));
     };
     refused(
         [PLUS, WIDE],

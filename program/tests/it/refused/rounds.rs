@@ -5,7 +5,8 @@ use expect_test::{Expect, expect};
 use polyshard_dsl::Var;
 use polyshard_layout::{Placement, Sharding};
 use polyshard_polyhedral::Schedule;
-use polyshard_program::{Array, ArrayId, ArrayKind, Body, Carried, DType, Rounds, Transfer, Until, example};
+use polyshard_program::{Array, ArrayId, ArrayKind, Body, Carried, DType, Rounds, Transfer, Until};
+use polyshard_testing::example;
 
 /// Rounds that move `V`, which is first `A`, by columns and back, to `N`, which is `V` in the next round.
 fn rounds(changed: impl FnOnce(&mut Vec<Array>, &mut Rounds, &mut Body)) -> (Vec<Array>, Body) {

@@ -26,7 +26,7 @@ fn with(schedule: &Schedule, change: impl Fn(&mut Body)) -> Result<Program, Stri
 fn an_interior_is_that_of_what_the_rank_owns() {
     let first = in_blocks().interior_first("u");
     let refused = |change: &dyn Fn(&mut Body), expect: Expect| {
-        expect.assert_eq(&with(&first, change).expect_err("it is no program"));
+        expect.assert_eq(&with(&first, change).expect_err("it is not a program"));
     };
     with(&first, |_| ()).expect("it is as it was derived");
     refused(
@@ -44,7 +44,7 @@ fn an_interior_is_that_of_what_the_rank_owns() {
         ],
     );
     let ahead = |body: &mut Body| body.transfers[0].ahead = 1;
-    expect!["statement 1: `blur` has ranks that differ on the transfer of `u`: it begins 1 iteration ahead, but no loop is around it"].assert_eq(&with(&first, ahead).expect_err("it is no program"));
+    expect!["statement 1: `blur` has ranks that differ on the transfer of `u`: it begins 1 iteration ahead, but no loop is around it"].assert_eq(&with(&first, ahead).expect_err("it is not a program"));
     // It may be awaited before the rims, and no later.
     let begun = Statement::End(TransferId(0), At::NOW);
     let place = |body: &Body| body.statements.iter().position(|statement| *statement == begun).expect("it is awaited");
@@ -57,7 +57,7 @@ fn an_interior_is_that_of_what_the_rank_owns() {
     };
     assert_eq!(moved(1).expect("it waits earlier than it has to").body().statements[1], begun);
     expect!["statement 1: `blur` runs its leaf before its transfer, number 0, has ended"]
-        .assert_eq(&moved(3).expect_err("it is no program"));
+        .assert_eq(&moved(3).expect_err("it is not a program"));
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn time_steps_find_what_they_read() {
         body.kernels[0].time_steps.as_mut().expect("time steps")
     }
     let refused = |change: &dyn Fn(&mut Body), expect: Expect| {
-        expect.assert_eq(&with(&steps, change).expect_err("it is no program"));
+        expect.assert_eq(&with(&steps, change).expect_err("it is not a program"));
     };
     with(&steps, |_| ()).expect("it is as it was derived");
     refused(
@@ -102,5 +102,5 @@ fn time_steps_find_what_they_read() {
     let stepped =
         |body: &mut Body| body.kernels[0].time_steps = steps.lower().expect("a program").nest().time_steps.clone();
     expect!["statement 1: `blur` has time steps, but no loop that counts them"]
-        .assert_eq(&with(&once, stepped).expect_err("it is no program"));
+        .assert_eq(&with(&once, stepped).expect_err("it is not a program"));
 }

@@ -15,6 +15,7 @@ use polyshard_testing::laws;
 use polyshard_testing::laws::large::large;
 use polyshard_testing::laws::product::Draw;
 use polyshard_testing::laws::program::{run_every_way, sequential};
+use polyshard_testing::program::ByExchange;
 use polyshard_testing::random::Choices;
 use polyshard_testing::random::algorithms::algorithm_of;
 use polyshard_testing::random::by_procedures::by_procedure;

@@ -1,7 +1,7 @@
 //! Example kernels, written out as `kernel!` expands them.
 
-use crate::{Access, Assign, DType, KernelSpec, Value};
 use polyshard_layout::Name;
+use polyshard_program::{Access, Assign, DType, KernelSpec, Value};
 
 /// `C[m, n] += A[m, k] * B[k, n]` over `f32`, with these extents of `m`, `n` and `k`.
 #[must_use]
