@@ -31,7 +31,7 @@ mod simulate;
 mod strategy;
 mod synthesize;
 
-pub use choice::{Ranked, ReduceOptions, best, best_with};
+pub use choice::{Ranked, ReduceOptions, best};
 pub use error::ReduceError;
 pub use hierarchy::Hierarchy;
 pub use instruction::{Form, Instruction};

@@ -10,6 +10,7 @@ use crate::placement::ParallelismMatrix;
 use polyshard_machine::{Algorithm, Machine, MachineError, Seconds};
 use polyshard_program::reduction::{Collective, Lowered};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 /// Which programs are tried, and how collectives run.
@@ -41,36 +42,23 @@ pub struct Ranked {
     pub simulation: Simulation,
 }
 
-/// Returns all programs of a reduction of `bytes` per rank over `axes`, fastest first, with the default options.
+/// Returns all programs of a reduction of `bytes` per rank over `axes`, fastest first; of equally fast ones, those of
+/// fewer steps first.
 ///
 /// ```
 /// use polyshard::planner::placement::ParallelismMatrix;
-/// use polyshard::planner::reduce::best;
+/// use polyshard::planner::reduce::{ReduceOptions, best};
 /// use polyshard::prelude::*;
 /// let machine = Machine::preset("a100")?.with_counts(&[2, 16])?;
 /// let matrix = ParallelismMatrix::new(vec![vec![2, 4], vec![1, 4]])?;
-/// let programs = best(&machine, &matrix, &[0], 1e9)?;
+/// let programs = best(&machine, &matrix, &[0], 1e9, &ReduceOptions::default())?;
 /// assert_eq!(programs[0].program.to_string(), "ReduceScatter-AllReduce-AllGather");
 /// # Ok::<(), polyshard::Error>(())
 /// ```
 ///
 /// # Errors
-/// As [`best_with`].
-pub fn best(
-    machine: &Machine,
-    matrix: &ParallelismMatrix,
-    axes: &[usize],
-    bytes: f64,
-) -> Result<Vec<Ranked>, ReduceError> {
-    best_with(machine, matrix, axes, bytes, &ReduceOptions::default())
-}
-
-/// Returns all programs of a reduction of `bytes` per rank over `axes`, fastest first; of equally fast ones, those of
-/// fewer steps first.
-///
-/// # Errors
 /// If the matrix is not for this machine, an axis does not exist or is named twice, or the bytes are negative or not finite.
-pub fn best_with(
+pub fn best(
     machine: &Machine,
     matrix: &ParallelismMatrix,
     axes: &[usize],
@@ -91,12 +79,11 @@ pub fn best_with(
         let mut simulation = Simulation::default();
         for step in lowered.steps() {
             let key = (step.collective, step.parts, Arc::as_ptr(&step.groups));
-            let seconds = match known.get(&key) {
-                Some(seconds) => seconds.clone(),
-                None => prices.step(step, bytes)?,
+            let seconds = match known.entry(key) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => new.insert(prices.step(step, bytes)?),
             };
-            known.insert(key, seconds.clone());
-            simulation.steps.push(seconds);
+            simulation.steps.push(seconds.clone());
         }
         ranked.push(Ranked { program, lowered, simulation });
     }

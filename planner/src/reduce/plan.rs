@@ -4,7 +4,7 @@
 //! proved before anything is made for it: a wrong one would silently give a wrong sum. All ranks choose the same plan
 //! without communication, since choosing is arithmetic.
 
-use super::choice::best;
+use super::choice::{ReduceOptions, best};
 use super::error::ReduceError;
 use super::program::ReductionProgram;
 use super::simulate::Simulation;
@@ -86,7 +86,8 @@ impl PlacedMesh {
         let procedure = match &strategy {
             Strategy::Direct => one,
             Strategy::Best => {
-                let Some(fastest) = best(machine, matrix, &axes, bytes)?.into_iter().next() else {
+                let Some(fastest) = best(machine, matrix, &axes, bytes, &ReduceOptions::default())?.into_iter().next()
+                else {
                     panic!("{matrix} has no program for axes {axes:?}: this is a bug in polyshard")
                 };
                 instructions = Some(fastest.program);
@@ -235,11 +236,5 @@ impl ReductionPlan {
     #[must_use]
     pub fn simulation(&self) -> &Simulation {
         &self.simulation
-    }
-
-    /// Returns the time of one all-reduce on the machine of the placement.
-    #[must_use]
-    pub fn simulation_of_direct(&self) -> &Simulation {
-        &self.direct
     }
 }
