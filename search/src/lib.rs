@@ -23,8 +23,8 @@
 //! | --- | --- |
 //! | `grid`, `variant`, `space` | the schedules of a kernel |
 //! | `find`, `found`, `limits`, `enough` | the search, its state, its limits, and how many ranks would be enough |
-//! | `choice`, `error` | the chosen schedule, or the reason for finding none |
-//! | `sequence`, `stay`, `order`, `contraction` | several kernels, and the order in which operands are contracted |
+//! | `choice`, `error` | the chosen schedules, or the reason for finding none |
+//! | `stages`, `sequence`, `stay`, `order`, `contraction` | several kernels, and the order in which operands are contracted |
 
 mod choice;
 mod contraction;
@@ -37,6 +37,7 @@ mod limits;
 mod order;
 mod sequence;
 mod space;
+mod stages;
 mod stay;
 mod variant;
 
@@ -46,7 +47,8 @@ pub use error::{Enough, SearchError};
 pub use find::Search;
 pub use limits::Limits;
 pub use order::Order;
-pub use sequence::{SequenceCandidate, SequenceChoice, SequenceSearch, in_rounds};
+pub use sequence::SequenceSearch;
+pub use stages::in_rounds;
 
 use polyshard_machine::Machine;
 use polyshard_polyhedral::Schedule;

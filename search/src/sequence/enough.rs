@@ -5,12 +5,11 @@
 //! long as all meshes are examined.
 
 use super::SequenceSearch;
-use super::known::Known;
-use super::laid::Laid;
-use super::stage::Stage;
+use super::known::{Known, Laid};
 use super::state::State;
 use crate::enough::{Trial, enough, iterations, most_ranks, wide};
 use crate::error::Enough;
+use crate::stages::Stage;
 use polyshard_layout::Name;
 use polyshard_program::Kernel;
 use std::time::Instant;
@@ -45,9 +44,9 @@ impl SequenceSearch<'_> {
 /// that its kernel reads or writes.
 fn least(stage: &Stage, kernel: &Kernel) -> u64 {
     let mut values: Vec<Name> = Vec::new();
-    for (tensor, value) in kernel.tensors().zip(stage.inputs.iter().chain([&stage.output])) {
-        if !tensor.shape.contains(&0) && !values.contains(value) {
-            values.push(*value);
+    for (tensor, value) in kernel.tensors().zip(stage.values()) {
+        if !tensor.shape.contains(&0) && !values.contains(&value) {
+            values.push(value);
         }
     }
     (values.len() * kernel.dtype().size()) as u64
