@@ -63,4 +63,4 @@ pub use sharding::{Sharding, ShardingError, SumsError};
 pub use source::AxisSource;
 pub use stages::{Stages, StagesError};
 pub use sums::{SumAlgorithm, SumKind};
-pub use words::{are, counted, joined};
+pub use words::{are, counted, each_once, joined};

@@ -34,6 +34,7 @@ use std::sync::Arc;
 /// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Clone, Debug)]
+#[must_use = "a schedule is a value: use the one that the step returns"]
 pub struct Schedule {
     inner: Arc<Inner>,
 }
@@ -71,7 +72,6 @@ pub struct Trace {
 impl Trace {
     /// Returns the schedule that takes these steps.
     #[track_caller]
-    #[must_use]
     pub fn replay(&self) -> Schedule {
         self.steps.iter().cloned().fold(Schedule::new(self.kernel.clone()), Schedule::apply)
     }
@@ -176,7 +176,6 @@ impl Schedule {
 
     /// Adds a step given as data; the methods named after steps do the same with typed arguments.
     #[track_caller]
-    #[must_use = "a schedule is a value: use the one that the step returns"]
     pub fn apply(self, step: Step) -> Self {
         let mut inner = Arc::unwrap_or_clone(self.inner);
         let at = *Location::caller();
