@@ -159,7 +159,7 @@ pub(crate) fn ports(machine: &Machine, resource: Resource) -> f64 {
 }
 
 /// A resource as text.
-pub(crate) fn describe(machine: &Machine, resource: Resource) -> String {
+fn describe(machine: &Machine, resource: Resource) -> String {
     let level = &machine.levels()[resource.level];
     let owner = match level.shared_ports {
         Some(_) => format!("{} {}", level.name, resource.member),

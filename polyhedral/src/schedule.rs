@@ -106,7 +106,6 @@ impl PartialEq for Schedule {
 impl Schedule {
     /// Returns the schedule of `kernel` that has no steps: its loops in the order of its indices, on one rank.
     #[track_caller]
-    #[must_use]
     pub fn new(kernel: Kernel) -> Self {
         let kernel = Arc::new(kernel);
         let state = Ok(State::new(kernel.clone()));
@@ -116,7 +115,6 @@ impl Schedule {
     /// Returns the schedule without steps of a kernel given as data, such as by `kernel!`; an error in it is reported by
     /// [`lower`](Self::lower).
     #[track_caller]
-    #[must_use]
     pub fn from_spec(spec: KernelSpec) -> Self {
         let name = spec.name;
         match spec.check() {

@@ -271,22 +271,29 @@ impl Choice {
         self.bound_in(self.best(), Some(self.memory / self.program().dtype().size() as u64))
     }
 
-    /// Returns the lower bound of [`bound`](Self::bound) for the ranks of one of the candidates, with unlimited memory.
+    /// Returns the lower bound of [`bound`](Self::bound) with unlimited memory, for the ranks of one of the schedules of a
+    /// kernel; for a sequence, that for the best.
     #[must_use]
     pub fn bound_of(&self, candidate: &Candidate) -> LowerBound {
         self.bound_in(candidate, None)
     }
 
     fn bound_in(&self, candidate: &Candidate, memory: Option<u64>) -> LowerBound {
-        let lies = |value: &Name| match &self.homes {
-            Some(homes) => homes.contains(value),
-            None => self.program.inputs().chain(self.program.outputs()).any(|array| array.name == *value),
+        let home = |value: Name| match &self.homes {
+            Some(homes) if !homes.contains(&value) => None,
+            Some(_) => {
+                let mut tensors = self.stages[0].values().zip(&candidate.part().shardings);
+                tensors.find(|(tensor, _)| *tensor == value).map(|(_, sharding)| sharding.clone())
+            }
+            None => {
+                let mut arrays = self.program.inputs().chain(self.program.outputs());
+                arrays.find(|array| array.name == value).map(|array| array.sharding.clone())
+            }
         };
-        // A value is given, or written, in the sharding that its first kernel wants.
-        let stages = self.stages.iter().zip(&candidate.parts);
-        let all: Vec<_> = stages.flat_map(|(stage, part)| stage.values().zip(&part.shardings)).collect();
-        let home = |value: Name| all.iter().find(|(name, _)| *name == value).map(|(_, sharding)| (*sharding).clone());
-        let mesh = all.first().map_or(self.program.mesh(), |(_, sharding)| sharding.mesh());
+        let mesh = match &self.homes {
+            Some(_) => candidate.part().shardings.first().map_or(self.program.mesh(), Sharding::mesh),
+            None => self.program.mesh(),
+        };
         let limited = memory.map(|_| 0.0);
         let mut sum = LowerBound { words: 0.0, unlimited: 0.0, limited, touched: Vec::new() };
         let mut read: Vec<Name> = Vec::new();
@@ -298,7 +305,7 @@ impl Choice {
                 // A value that an earlier stage has read may be reused, and is not fetched again.
                 if !is_output && read.contains(&value) {
                     homes.push((tensor.name, Sharding::replicated(mesh, &tensor.shape)));
-                } else if (is_output || is_given(&self.stages, value)) && lies(&value) {
+                } else if is_output || is_given(&self.stages, value) {
                     homes.extend(home(value).map(|home| (tensor.name, home)));
                 }
                 if !is_output {

@@ -5,12 +5,11 @@
 
 use super::lower::Lowering;
 use super::{AllowedMasters, Hierarchy, ReduceError, ReductionProgram, synthesize};
-use crate::cost::Prices;
+use crate::cost::{Prices, known};
 use crate::placement::ParallelismMatrix;
 use polyshard_machine::{Algorithm, Machine, MachineError, Seconds};
 use polyshard_program::reduction::{Collective, Lowered};
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::fmt;
 use std::sync::Arc;
 
@@ -125,18 +124,14 @@ pub fn best(
     let mut lowering = Lowering::new(matrix, axes)?;
     let prices = Prices::new(machine).by(options.algorithm);
     // Equal groups share one allocation, which `lowering` keeps alive.
-    let mut known: HashMap<(Collective, usize, *const Vec<Vec<usize>>), Seconds> = HashMap::new();
+    let mut prices_of: HashMap<(Collective, usize, *const Vec<Vec<usize>>), Seconds> = HashMap::new();
     let mut ranked = Vec::new();
     for program in synthesize(&hierarchy, options.max_steps, options.masters) {
         let lowered = lowering.lower(&program)?;
         let mut simulation = Simulation::default();
         for step in lowered.steps() {
             let key = (step.collective, step.parts, Arc::as_ptr(&step.groups));
-            let seconds = match known.entry(key) {
-                Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(new) => new.insert(prices.step(step, bytes)?),
-            };
-            simulation.steps.push(seconds.clone());
+            simulation.steps.push(known(&mut prices_of, key, || prices.step(step, bytes))?);
         }
         ranked.push(Ranked { program, lowered, simulation });
     }
