@@ -16,7 +16,7 @@ use clap::Parser;
 use polyshard::launched_ranks;
 use polyshard::machine::Collective;
 use polyshard::planner::placement::{PlacedMesh, Traffic, best, place};
-use polyshard::planner::reduce::{Reduction, Strategy};
+use polyshard::planner::reduce::{ReduceOptions, Reduction, Strategy};
 use polyshard::prelude::*;
 use std::error::Error;
 use std::time::Instant;
@@ -67,7 +67,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
 
     let bytes = (args.elements * size_of::<f32>()) as f64;
     let traffic = Traffic { operation: Collective::AllReduce, axes: axes.clone(), bytes };
-    let ranked = best(&machine, &mesh.extents(), &[traffic])?;
+    let ranked = best(&machine, &mesh.extents(), &[traffic], &ReduceOptions::default())?;
     let placed = PlacedMesh::new(&mesh, &machine, &ranked[0].matrix)?;
 
     polyshard::spmd(mesh.size(), |world| {

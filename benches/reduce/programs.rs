@@ -8,7 +8,7 @@ use crate::cases::{Case, SLOWDOWN};
 use polyshard::layout::Mesh;
 use polyshard::machine::Machine;
 use polyshard::planner::placement::PlacedMesh;
-use polyshard::planner::reduce::{Hierarchy, Reduction, Strategy, best};
+use polyshard::planner::reduce::{Hierarchy, ReduceOptions, Reduction, Strategy, best};
 use polyshard::runtime::{ReduceOp, World, spmd_emulated};
 use polyshard::{Error, Result};
 use polyshard_testing::bench::record::{self, Record};
@@ -24,7 +24,7 @@ pub(crate) fn measure(machine: &Machine, case: &Case, elements: usize, runs: usi
     let names = ["x", "y", "z"];
     let mesh = Mesh::new(names.into_iter().zip(case.matrix.axes()));
     let placed = PlacedMesh::new(&mesh, machine, &case.matrix).expect("the matrix is of the mesh and the machine");
-    let ranked = best(machine, &case.matrix, &case.axes, bytes).expect("the case is valid");
+    let ranked = best(machine, &case.matrix, &case.axes, bytes, &ReduceOptions::default()).expect("the case is valid");
     let hierarchy = Hierarchy::on_machine(machine, &case.matrix, &case.axes).expect("the case is valid");
 
     // By rank, then by run, then by program.

@@ -11,10 +11,11 @@ use polyshard_program::reduction::{Collective, LoweredStep};
 ///
 /// ```
 /// use polyshard::planner::placement::ParallelismMatrix;
-/// use polyshard::planner::reduce::best;
+/// use polyshard::planner::reduce::{ReduceOptions, best};
 /// use polyshard::prelude::*;
 /// let machine = Machine::preset("a100")?.with_counts(&[2, 4])?;
-/// let programs = best(&machine, &ParallelismMatrix::new(vec![vec![2, 4]])?, &[0], 1e9)?;
+/// let matrix = ParallelismMatrix::new(vec![vec![2, 4]])?;
+/// let programs = best(&machine, &matrix, &[0], 1e9, &ReduceOptions::default())?;
 /// let drawing = polyshard::draw::reduction("the fastest", &machine, &programs[0])?;
 /// assert!(drawing.contains("ReduceScatter in 2 groups of 4"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())

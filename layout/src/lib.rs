@@ -67,4 +67,4 @@ pub use sharding::{Sharding, ShardingError, SumsError};
 pub use source::AxisSource;
 pub use stages::{Stages, StagesError};
 pub use sums::{SumAlgorithm, SumKind};
-pub use words::{are, counted, joined, signed_sum};
+pub use words::{are, counted, each_once, joined, signed_sum};

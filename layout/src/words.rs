@@ -69,6 +69,23 @@ pub fn signed_sum<T: Display>(terms: impl IntoIterator<Item = (i64, T)>, constan
     }
 }
 
+/// Returns the distinct items, in the order in which they first occur.
+///
+/// ```
+/// use polyshard::layout::each_once;
+/// assert_eq!(each_once([2, 1, 2, 3, 1]), [2, 1, 3]);
+/// ```
+#[must_use]
+pub fn each_once<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut found = Vec::new();
+    for item in items {
+        if !found.contains(&item) {
+            found.push(item);
+        }
+    }
+    found
+}
+
 /// Returns the verb that goes with a number of things.
 #[must_use]
 pub fn are(count: usize) -> &'static str {

@@ -65,11 +65,6 @@ pub enum MachineError {
     /// An invalid profile.
     #[error("invalid profile of {operation} on {}: {why}", counted(ranks, "rank"))]
     Profile { operation: Collective, ranks: usize, why: String },
-    /// A number of folds that leaves nothing to fit, or nothing to test.
-    #[error(
-        "cannot cross-validate {measurements} measurements in {folds} folds; give 2 folds or more, and no more than measurements"
-    )]
-    Folds { measurements: usize, folds: usize },
 }
 
 impl fmt::Debug for MachineError {

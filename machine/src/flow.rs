@@ -17,7 +17,7 @@
 //! An all-to-all sends an `n`-th to each other rank at once, whatever the algorithm, and so does an exchange. In a
 //! permutation each rank sends its block to the next rank of the group and the last to the first.
 
-use super::algorithm::Algorithm;
+use super::collective::Algorithm;
 use super::route::{Dim, Loads, Router};
 use polyshard_layout::Collective;
 
@@ -112,13 +112,14 @@ fn ring(router: &Router<'_>, loads: &mut Loads, operation: Collective, line: &[u
             Collective::Broadcast => (!into_root, !out_of_root),
             _ => (true, true),
         };
+        let mut latency = 0.0;
         if ahead {
-            router.load(loads, here, next, carried / 2.0);
+            latency = router.load(loads, here, next, carried / 2.0);
         }
         if back {
-            router.load(loads, next, here, carried / 2.0);
+            latency = router.load(loads, next, here, carried / 2.0);
         }
-        edges.push(router.latency(here, next));
+        edges.push(latency);
     }
     match operation {
         Collective::Reduce | Collective::Broadcast => edges.iter().sum::<f64>() - f64::min(edges[0], edges[n - 1]),
@@ -150,8 +151,7 @@ fn farthest(edges: &[f64]) -> f64 {
 fn permute(router: &Router<'_>, loads: &mut Loads, group: &[usize], bytes: f64) -> f64 {
     let mut latency = 0.0f64;
     for (&source, &target) in group.iter().zip(group.iter().cycle().skip(1)) {
-        router.load(loads, source, target, bytes);
-        latency = latency.max(router.latency(source, target));
+        latency = latency.max(router.load(loads, source, target, bytes));
     }
     latency
 }
@@ -169,8 +169,7 @@ fn pairs(router: &Router<'_>, loads: &mut Loads, group: &[usize], bytes: f64) ->
     let mut latency = 0.0f64;
     for &source in group {
         for &target in group.iter().filter(|&&target| target != source) {
-            router.load(loads, source, target, bytes);
-            latency = latency.max(router.latency(source, target));
+            latency = latency.max(router.load(loads, source, target, bytes));
         }
     }
     latency
@@ -249,8 +248,7 @@ fn tree(router: &Router<'_>, loads: &mut Loads, group: &[usize], level: usize, b
             if let Some(parent) = parent {
                 let (child, parent) = (leaders[child], leaders[*parent]);
                 router.load(loads, child, parent, bytes / 2.0);
-                router.load(loads, parent, child, bytes / 2.0);
-                slowest = slowest.max(router.latency(child, parent));
+                slowest = slowest.max(router.load(loads, parent, child, bytes / 2.0));
             }
         }
     }
@@ -262,8 +260,7 @@ fn chain(router: &Router<'_>, loads: &mut Loads, group: &[usize], bytes: f64) ->
     let mut latency = 0.0;
     for pair in group.windows(2) {
         router.load(loads, pair[0], pair[1], bytes);
-        router.load(loads, pair[1], pair[0], bytes);
-        latency += router.latency(pair[0], pair[1]);
+        latency += router.load(loads, pair[1], pair[0], bytes);
     }
     latency
 }
@@ -361,8 +358,8 @@ mod tests {
                 let mut farthest = 0.0f64;
                 for &source in &group {
                     for &target in group.iter().filter(|&&target| target != source) {
-                        router.load(&mut one_by_one, source, target, 12.0 / group.len() as f64);
-                        farthest = farthest.max(router.latency(source, target));
+                        let piece = 12.0 / group.len() as f64;
+                        farthest = farthest.max(router.load(&mut one_by_one, source, target, piece));
                     }
                 }
                 let mut together = Loads::default();

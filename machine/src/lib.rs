@@ -11,17 +11,15 @@
 //! | --- | --- |
 //! | `presets`, `text`, `units`, `error` | machines: presets, files, amounts, errors |
 //! | `path`, `route`, `flow` | the ports and links that a message passes |
-//! | `algorithm`, `grouped`, `time` | collectives, and their times |
-//! | `link`, `profile`, `calibrate`, `products` | figures from measurements |
+//! | `collective`, `time` | collectives, and their times |
+//! | `link`, `profile`, `products` | figures from measurements |
 //! | `scaled` | machines on which one element type stands for another |
 //!
 //! Tests: `planner/tests/it/machines.rs`.
 
-mod algorithm;
-mod calibrate;
+mod collective;
 mod error;
 mod flow;
-mod grouped;
 mod link;
 mod path;
 mod presets;
@@ -33,16 +31,14 @@ mod text;
 mod time;
 pub mod units;
 
-pub use algorithm::Algorithm;
-pub use calibrate::{Calibration, Measurement, calibrate, cross_validate, median};
+pub use collective::{Algorithm, GroupedCollective, Measurement};
 pub use error::MachineError;
-pub use grouped::GroupedCollective;
 pub use link::{Link, fit_link};
 pub use path::{Passage, Path, Port};
 pub use polyshard_layout::Collective;
 pub use presets::{PRESETS, TPUS};
 pub use products::Products;
-pub use profile::{Profile, fit_profiles, leave_one_out};
+pub use profile::{Profile, fit_profiles, leave_one_out, median};
 pub use time::{Seconds, seconds, seconds_of_messages};
 
 use polyshard_layout::joined;

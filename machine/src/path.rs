@@ -5,11 +5,9 @@
 
 use super::Machine;
 use super::route::{Resource, Router};
-use super::time::{Rate, describe, ports};
+use super::time::{Rate, ports};
 
 /// The ports of one device or member at one level, or one direction of a link.
-///
-/// [`Machine::port_name`] returns its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Port(Resource);
 
@@ -40,12 +38,10 @@ impl Machine {
     /// ```
     /// use polyshard::prelude::*;
     /// let machine = Machine::preset("a100")?;
-    /// let names = |source, target| -> Vec<String> {
-    ///     let path = machine.path(source, target);
-    ///     path.passages.iter().map(|passage| machine.port_name(passage.port)).collect()
-    /// };
-    /// assert_eq!(names(3, 20), ["the ports out of node 0", "the ports into node 1"]);
-    /// assert_eq!(names(3, 4), ["the ports out of rank 3 at level `gpu`", "the ports into rank 4 at level `gpu`"]);
+    /// let ports = |source, target| machine.path(source, target).passages.into_iter().map(|passage| passage.port);
+    /// // Out of node 0 and into node 1, each with one network card for all of its devices.
+    /// assert!(ports(3, 20).eq(ports(4, 21)));
+    /// assert!(ports(3, 4).ne(ports(4, 3)));
     /// # Ok::<(), polyshard::Error>(())
     /// ```
     ///
@@ -62,12 +58,6 @@ impl Machine {
             passages.push(Passage { port: Port(resource), share, bandwidth });
         });
         Path { passages, latency }
-    }
-
-    /// Returns a description of a port of this machine.
-    #[must_use]
-    pub fn port_name(&self, port: Port) -> String {
-        describe(self, port.0)
     }
 }
 

@@ -10,7 +10,7 @@
 //! in bf16 are from J. Austin et al., "How to Scale Your Model", part 3. Memory and the other rates are the makers'.
 //! Rates of types for which they state none are derived: `f32` takes six products of `bf16` and `f64` sixteen of `f32`,
 //! `i32` is as fast as `f32`, `i64` takes four products of `i32`, and smaller types are as fast as the next larger one.
-//! Every figure can be replaced, and [`calibrate`](super::calibrate) fits bandwidths to measurements.
+//! Every figure can be replaced.
 
 use super::{Device, Interconnect, Level, Machine, MachineError};
 use std::collections::BTreeMap;

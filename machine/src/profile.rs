@@ -217,3 +217,15 @@ pub fn leave_one_out(machine: &Machine, measurements: &[Measurement]) -> Result<
     }
     Ok(predicted)
 }
+
+/// Returns the middle of some values, or the mean of the two in the middle; `None` if there are none.
+#[must_use]
+pub fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() % 2 {
+        _ if values.is_empty() => None,
+        1 => Some(values[middle]),
+        _ => Some((values[middle - 1] + values[middle]) / 2.0),
+    }
+}

@@ -122,16 +122,12 @@ impl<'a> Router<'a> {
         self.machine.levels().iter().zip(self.dims.iter().map(Vec::as_slice))
     }
 
-    /// Adds `bytes` from `source` to `target` to the loads of all resources on the path.
-    pub(crate) fn load(&self, loads: &mut Loads, source: usize, target: usize, bytes: f64) {
+    /// Adds `bytes` from `source` to `target` to the loads of all resources on the path; returns the seconds until a
+    /// message without bytes arrives.
+    pub(crate) fn load(&self, loads: &mut Loads, source: usize, target: usize, bytes: f64) -> f64 {
         self.walk(source, target, &mut |resource, share| {
             *loads.entry(resource).or_default() += bytes * share;
-        });
-    }
-
-    /// Returns the seconds until a message without bytes arrives.
-    pub(crate) fn latency(&self, source: usize, target: usize) -> f64 {
-        self.walk(source, target, &mut |_, _| ())
+        })
     }
 
     /// Calls `pass` with each resource on the path and the fraction of the message that passes it; returns the latency.

@@ -14,7 +14,6 @@
 use super::flow::send;
 use super::route::{Loads, Part, Resource, Router};
 use super::{Algorithm, Collective, GroupedCollective, Machine, MachineError};
-use std::collections::BTreeMap;
 use std::fmt;
 
 /// The time of a collective, and its bottleneck.
@@ -98,8 +97,7 @@ pub fn seconds_of_messages(machine: &Machine, messages: &[(usize, usize, f64)]) 
         let pair = vec![from, to];
         let groups = if from == to { vec![vec![from]] } else { vec![pair] };
         GroupedCollective { operation: Collective::Exchange, groups, bytes }.check(machine)?;
-        router.load(&mut loads, from, to, bytes);
-        latency = latency.max(router.latency(from, to));
+        latency = latency.max(router.load(&mut loads, from, to, bytes));
     }
     Ok(slowest(machine, &loads, latency, machine.factor_of_messages(messages)))
 }
@@ -120,10 +118,9 @@ fn slowest(machine: &Machine, loads: &Loads, latency: f64, factor: f64) -> Secon
 }
 
 /// One of the bandwidths of a machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rate {
-    pub(crate) level: usize,
-    pub(crate) bypass: bool,
+    level: usize,
+    bypass: bool,
 }
 
 impl Rate {
@@ -139,22 +136,6 @@ impl Rate {
             (false, _) => level.bandwidth,
         }
     }
-}
-
-/// Returns for each bandwidth the bytes that it divides to give seconds, and the latency.
-pub(crate) fn bytes_by_rate(
-    machine: &Machine,
-    collective: &GroupedCollective,
-    algorithm: Algorithm,
-) -> Result<(BTreeMap<Rate, f64>, f64), MachineError> {
-    let (loads, latency) = loads(machine, collective, algorithm)?;
-    let factor = machine.factor(collective);
-    let mut most = BTreeMap::new();
-    for (&resource, &bytes) in &loads {
-        let most: &mut f64 = most.entry(Rate::of(resource)).or_default();
-        *most = most.max(factor * bytes / ports(machine, resource));
-    }
-    Ok((most, factor * latency))
 }
 
 fn loads(
@@ -178,7 +159,7 @@ pub(crate) fn ports(machine: &Machine, resource: Resource) -> f64 {
 }
 
 /// A resource as text.
-pub(crate) fn describe(machine: &Machine, resource: Resource) -> String {
+fn describe(machine: &Machine, resource: Resource) -> String {
     let level = &machine.levels()[resource.level];
     let owner = match level.shared_ports {
         Some(_) => format!("{} {}", level.name, resource.member),

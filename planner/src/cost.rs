@@ -24,6 +24,8 @@ use polyshard_program::{Priced, Program};
 use pricing::Pricing;
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::Hash;
 
 /// Why a program has no price on a machine.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -219,23 +221,17 @@ impl<'a> Prices<'a> {
         dtype: DType,
     ) -> Result<ExchangePrice, MachineError> {
         let key = (ends.map(Sharding::clone), reach.clone(), dtype);
-        if let Some(known) = self.exchanges.borrow().get(&key) {
-            return Ok(known.clone());
-        }
         let device = |rank: usize| self.devices.map_or(rank, |devices| devices[rank]);
-        let found = match legs::messages(ends, mesh, reach, dtype) {
-            None => ExchangePrice::AsCollective,
-            Some(messages) => {
-                let sent: Vec<_> =
-                    messages.iter().map(|&(from, to, bytes)| (device(from), device(to), bytes)).collect();
-                match sent.iter().all(|&(from, to, _)| self.machine.shares_memory(&[from, to])) {
-                    true => ExchangePrice::InPlace,
-                    false => ExchangePrice::ByMessages(seconds_of_messages(self.machine, &sent)?),
-                }
-            }
-        };
-        self.exchanges.borrow_mut().insert(key, found.clone());
-        Ok(found)
+        known(&mut self.exchanges.borrow_mut(), key, || {
+            let Some(messages) = legs::messages(ends, mesh, reach, dtype) else {
+                return Ok(ExchangePrice::AsCollective);
+            };
+            let sent: Vec<_> = messages.iter().map(|&(from, to, bytes)| (device(from), device(to), bytes)).collect();
+            Ok(match sent.iter().all(|&(from, to, _)| self.machine.shares_memory(&[from, to])) {
+                true => ExchangePrice::InPlace,
+                false => ExchangePrice::ByMessages(seconds_of_messages(self.machine, &sent)?),
+            })
+        })
     }
 
     /// Seconds of an operation in groups of ranks by messages; none if the members of each group share memory.
@@ -249,15 +245,7 @@ impl<'a> Prices<'a> {
         let asked = match groups {
             Groups::Along(axes) => {
                 let key = (operation, mesh.extents(), axes.clone());
-                let known = self.known.borrow().get(&key).cloned();
-                match known {
-                    Some(known) => known,
-                    None => {
-                        let asked = self.ask(operation, mesh.groups_along(axes))?;
-                        self.known.borrow_mut().insert(key, asked.clone());
-                        asked
-                    }
-                }
+                known(&mut self.known.borrow_mut(), key, || self.ask(operation, mesh.groups_along(axes)))?
             }
             Groups::Of(groups) => self.ask(operation, groups.clone())?,
         };
@@ -302,4 +290,16 @@ impl<'a> Prices<'a> {
         let of_group = |group: Vec<usize>| group.iter().filter_map(|&rank| devices.get(rank).copied()).collect();
         groups.into_iter().map(of_group).collect()
     }
+}
+
+/// What is known for a key, made at the first use.
+pub(crate) fn known<K: Eq + Hash, V: Clone, E>(
+    all: &mut HashMap<K, V>,
+    key: K,
+    make: impl FnOnce() -> Result<V, E>,
+) -> Result<V, E> {
+    Ok(match all.entry(key) {
+        Entry::Occupied(known) => known.get().clone(),
+        Entry::Vacant(new) => new.insert(make()?).clone(),
+    })
 }

@@ -20,7 +20,7 @@ mod error;
 mod matrix;
 mod placed;
 
-pub use choice::{CollectiveOptions, Ranked, Traffic, best, best_with};
+pub use choice::{Ranked, Traffic, best};
 pub use enumerate::{count, matrices};
 pub use error::PlacementError;
 pub use matrix::ParallelismMatrix;

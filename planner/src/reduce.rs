@@ -9,11 +9,11 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `hierarchy` | the synthesis hierarchy of a placement and reduction axes |
-//! | `instruction`, `program` | slice, form and collective; a list of them |
+//! | `instruction` | slice, form and collective; programs, which are lists of them |
 //! | `synthesize` | all programs up to a number of steps |
 //! | `lower` | groups of ranks |
-//! | `simulate`, `choice` | the time of a program by the prices of [`cost`](mod@crate::cost), and the fastest program |
-//! | `strategy`, `plan` | the reduction of an array over axes of a placed mesh, by one program or in one fixed order |
+//! | `choice` | the time of a program by the prices of [`cost`](mod@crate::cost), and the fastest program |
+//! | `plan` | the reduction of an array over axes of a placed mesh, by one program or in one fixed order |
 //! | `explain` | the steps of a plan and their expected times, as text |
 //!
 //! The rules of the collectives, the groups of ranks and the proof that they compute the sum are in
@@ -26,17 +26,11 @@ mod hierarchy;
 mod instruction;
 mod lower;
 mod plan;
-mod program;
-mod simulate;
-mod strategy;
 mod synthesize;
 
-pub use choice::{Ranked, ReduceOptions, best, best_with};
+pub use choice::{Ranked, ReduceOptions, Simulation, best, simulate};
 pub use error::ReduceError;
 pub use hierarchy::Hierarchy;
-pub use instruction::{Form, Instruction};
-pub use plan::ReductionPlan;
-pub use program::ReductionProgram;
-pub use simulate::{Simulation, simulate};
-pub use strategy::Strategy;
+pub use instruction::{Form, Instruction, ReductionProgram};
+pub use plan::{ReductionPlan, Strategy};
 pub use synthesize::{AllowedMasters, synthesize};

@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::error::LowerError;
 use crate::isl::IslResult;
 use crate::proofs::proof;
-use polyshard_layout::joined;
+use polyshard_layout::{each_once, joined};
 use polyshard_program::{Access, Footprint, Kernel, Proof, Property};
 
 /// Proves the boxes of tensors that are touched only in part.
@@ -25,14 +25,11 @@ pub(crate) fn touched(context: &Context<'_>) -> Result<Vec<Proof>, LowerError> {
         if reads.is_empty() || reads.iter().any(|(_, read)| read.is_whole(&tensor.shape)) {
             continue;
         }
-        let mut shown: Vec<String> = Vec::new();
-        for (access, read) in reads {
-            let holds = || is_inside(context, &elements(kernel, access, &tensor.shape), &inside(&read));
+        for (access, read) in &reads {
+            let holds = || is_inside(context, &elements(kernel, access, &tensor.shape), &inside(read));
             context.proved(&format!("that no more is read of `{}` than {read}", tensor.name), holds)?;
-            if !shown.contains(&read.to_string()) {
-                shown.push(read.to_string());
-            }
         }
+        let shown = each_once(reads.iter().map(|(_, read)| read.to_string()));
         proofs.push(proof(Property::Flow, tensor.name, format!("no more of it is read than {}", joined(&shown, ", "))));
     }
     let output = kernel.output();

@@ -6,7 +6,7 @@ use crate::nest::{Definition, Depth, Node, NodeId};
 use crate::planned::Planned;
 use crate::range::{alignment, gcd, position};
 use polyshard_dsl::Step;
-use polyshard_layout::{Division, LevelLayout, Name, Placement};
+use polyshard_layout::{Division, LevelLayout, Name, Placement, each_once};
 use polyshard_program::{
     Access, Affine, Assign, Direction, Hint, IndexVar, Kernel, Leaf, LeafOp, NestView, Symbol, Tensor, Transfer, Value,
 };
@@ -158,13 +158,8 @@ fn factors_of_product(context: &Context<'_>, leaf: &Leaf) -> Option<Hint> {
     let (mut factors, mut held) = (Vec::new(), Vec::new());
     for factor in other_factors(&mut value) {
         let accesses = factor.accesses().into_iter().flat_map(|access| &access.index);
-        let mut vars: Vec<&IndexVar> = Vec::new();
-        for (name, _) in accesses.chain(factor.indices()).flat_map(|index| &index.terms) {
-            let var = &kernel.vars()[position(kernel, *name)];
-            if !vars.contains(&var) {
-                vars.push(var);
-            }
-        }
+        let terms = accesses.chain(factor.indices()).flat_map(|index| &index.terms);
+        let vars = each_once(terms.map(|(name, _)| &kernel.vars()[position(kernel, *name)]));
         let is_free = |name: &Name| {
             spec.inputs.iter().chain([&spec.output]).all(|(other, _)| other != name)
                 && spec.scalars.iter().all(|(other, _)| other != name)

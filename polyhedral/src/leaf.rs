@@ -9,7 +9,7 @@ use crate::planned::Planned;
 use crate::products::{Plan, Shape};
 use crate::range::position;
 use crate::state::Tensorized;
-use polyshard_layout::joined;
+use polyshard_layout::{each_once, joined};
 use polyshard_program::{
     Access, Affine, Assign, Blocks, Kernel, Leaf, LeafAccess, LeafKind, LeafLoop, LeafLoopId, LeafNumber, LeafOp,
     Number, Ranges, Region, Role, StepId, TensorId, Value,
@@ -168,16 +168,9 @@ pub(crate) fn has_products(kernel: &Kernel, counts: Vec<i64>) -> bool {
 fn products(kernel: &Kernel, counts: Vec<i64>) -> Option<(Plan, Value)> {
     let (accesses, alpha) = factors(kernel).ok()?;
     let loops = |access: &Access| -> Vec<LeafLoopId> {
-        let mut loops = Vec::new();
-        for index in &access.unwrapped().index {
-            let named = index.terms.iter().map(|&(name, _)| LeafLoopId(position(kernel, name)));
-            named.for_each(|l| {
-                if !loops.contains(&l) {
-                    loops.push(l)
-                }
-            });
-        }
-        loops
+        let access = access.unwrapped();
+        let terms = access.index.iter().flat_map(|index| &index.terms);
+        each_once(terms.map(|&(name, _)| LeafLoopId(position(kernel, name))))
     };
     let shape = Shape {
         counts,

@@ -18,6 +18,7 @@ use crate::planned::Planned;
 use crate::proofs;
 use crate::schedule::Schedule;
 use crate::time_steps::{self, Taken};
+use polyshard_layout::each_once;
 use polyshard_program::{
     Array, ArrayId, ArrayKind, Body, KernelId, Leaf, Loop, LoopId, LoweredKernel, Program, Proof, Report, TransferId,
     Unproved, Use,
@@ -96,9 +97,9 @@ fn lower(context: &Context<'_>) -> Result<(Body, Vec<Proof>), LowerError> {
     let idle = hints::idle_interior(context, &body.nest(KernelId(0)));
     body.kernels[0].hints.extend(idle);
     let matched = proofs::matching(context, &body.nest(KernelId(0)))?;
-    let proofs =
-        [distinct([instances, touched, owners, fetched, ahead, interior, stepped, delivered].concat()), matched]
-            .concat();
+    // A claim about several regions of one tensor is stated once.
+    let proofs = each_once([instances, touched, owners, fetched, ahead, interior, stepped, delivered].concat());
+    let proofs = [proofs, matched].concat();
     let nest = body.nest(KernelId(0));
     legal::expectations(context, &nest)?;
     legal::overlaps(context, &nest)?;
@@ -141,14 +142,4 @@ fn tables(context: &Context<'_>, transfers: Vec<Planned>, loops: Vec<Loop>, leaf
 fn serial_loops(context: &Context<'_>, depth: Depth) -> Vec<Loop> {
     let nodes = context.nest().inside(Depth(0))[..depth.0].iter().map(|&id| context.nest().node(id));
     nodes.map(|node| Loop { name: node.name, extent: node.extent, steps: node.steps.clone() }).collect()
-}
-
-/// The proofs without duplicates: a claim about several regions of one tensor is stated once.
-fn distinct(proofs: Vec<Proof>) -> Vec<Proof> {
-    proofs.into_iter().fold(Vec::new(), |mut all, proof| {
-        if !all.contains(&proof) {
-            all.push(proof);
-        }
-        all
-    })
 }

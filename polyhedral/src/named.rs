@@ -7,7 +7,7 @@
 
 use crate::ErrorKind;
 use crate::nest::{Depth, Nest, NodeId};
-use polyshard_layout::Name;
+use polyshard_layout::{Name, each_once};
 use polyshard_program::{Access, Affine, Kernel, LeafOp, OperandId, TileOperand, TileStatement, Value};
 
 /// The leaf `name` at a depth, or why it has no tiles.
@@ -50,12 +50,7 @@ pub(crate) fn build(kernel: &Kernel, nest: &Nest, depth: Depth, name: Name) -> R
         return Err(ErrorKind::NoTiles { leaf: name, why, help: "keep it outside the leaf" });
     }
     let tile = |access: &Access, name: Name| -> Access {
-        let mut dims: Vec<Name> = Vec::new();
-        for loop_name in access.index.iter().flat_map(moved) {
-            if !dims.contains(&loop_name) {
-                dims.push(loop_name);
-            }
-        }
+        let dims = each_once(access.index.iter().flat_map(moved));
         Access::new(name, dims.into_iter().map(|name| Affine::new([(name, 1)], 0)).collect())
     };
     let mut tiles = Tiles { kernel, accesses: &accesses, names: Vec::new(), operands: Vec::new(), next: 0 };

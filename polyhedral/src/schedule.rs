@@ -34,6 +34,7 @@ use std::sync::Arc;
 /// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Clone, Debug)]
+#[must_use = "a schedule is a value: use the one that the step returns"]
 pub struct Schedule {
     inner: Arc<Inner>,
 }
@@ -71,7 +72,6 @@ pub struct Trace {
 impl Trace {
     /// Returns the schedule that takes these steps.
     #[track_caller]
-    #[must_use]
     pub fn replay(&self) -> Schedule {
         self.steps.iter().cloned().fold(Schedule::new(self.kernel.clone()), Schedule::apply)
     }
@@ -106,7 +106,6 @@ impl PartialEq for Schedule {
 impl Schedule {
     /// Returns the schedule of `kernel` that has no steps: its loops in the order of its indices, on one rank.
     #[track_caller]
-    #[must_use]
     pub fn new(kernel: Kernel) -> Self {
         let kernel = Arc::new(kernel);
         let state = Ok(State::new(kernel.clone()));
@@ -116,7 +115,6 @@ impl Schedule {
     /// Returns the schedule without steps of a kernel given as data, such as by `kernel!`; an error in it is reported by
     /// [`lower`](Self::lower).
     #[track_caller]
-    #[must_use]
     pub fn from_spec(spec: KernelSpec) -> Self {
         let name = spec.name;
         match spec.check() {
@@ -176,7 +174,6 @@ impl Schedule {
 
     /// Adds a step given as data; the methods named after steps do the same with typed arguments.
     #[track_caller]
-    #[must_use = "a schedule is a value: use the one that the step returns"]
     pub fn apply(self, step: Step) -> Self {
         let mut inner = Arc::unwrap_or_clone(self.inner);
         let at = *Location::caller();

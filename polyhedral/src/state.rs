@@ -356,9 +356,8 @@ impl State {
 
     fn shard(&mut self, tensor: Name, clauses: &[Clause], number: StepId) -> Result<(), ErrorKind> {
         self.tensor(tensor)?;
-        if let Some(first) = self.shards.iter().find(|shard| shard.tensor == tensor) {
-            return Err(ErrorKind::Twice { what: format!("`{tensor}` is already sharded"), first: first.step.0 });
-        }
+        let first = self.shards.iter().find(|shard| shard.tensor == tensor).map(|shard| shard.step);
+        once(first, || format!("`{tensor}` is already sharded"))?;
         if self.nest.distributed == 0 {
             return Err(ErrorKind::NoMesh);
         }
@@ -430,9 +429,8 @@ impl State {
         if self.shards.iter().all(|shard| shard.tensor != tensor) {
             return Err(ErrorKind::NoSharding { tensor });
         }
-        if let Some(first) = self.communications.iter().find(|other| other.tensor == tensor) {
-            return Err(ErrorKind::Twice { what: format!("`{tensor}` is already communicated"), first: first.step.0 });
-        }
+        let first = self.communications.iter().find(|other| other.tensor == tensor).map(|other| other.step);
+        once(first, || format!("`{tensor}` is already communicated"))?;
         self.communications.push(Communication { tensor, at, step: number });
         Ok(())
     }
@@ -445,9 +443,8 @@ impl State {
         if !(1..=MOST_AHEAD).contains(&depth) {
             return Err(ErrorKind::BadDepth { depth, most: MOST_AHEAD });
         }
-        if let Some(first) = self.pipelines.iter().find(|other| other.t == t) {
-            return Err(ErrorKind::Twice { what: format!("`{t}` is already pipelined"), first: first.step.0 });
-        }
+        let first = self.pipelines.iter().find(|other| other.t == t).map(|other| other.step);
+        once(first, || format!("`{t}` is already pipelined"))?;
         self.pipelines.push(Pipeline { t, depth, step: number });
         Ok(())
     }
@@ -457,22 +454,17 @@ impl State {
         if !(1..=MOST_TIME_STEPS).contains(&count) {
             return Err(ErrorKind::BadTimeSteps { steps: count, most: MOST_TIME_STEPS });
         }
-        if let Some(Applied { tensor, step, .. }) = self.applied {
-            return Err(ErrorKind::Twice {
-                what: format!("`{tensor}` already has a halo for several steps"),
-                first: step.0,
-            });
-        }
+        let first = self.applied.map(|applied| applied.step);
+        let of = self.applied.map_or(tensor, |applied| applied.tensor);
+        once(first, || format!("`{of}` already has a halo for several steps"))?;
         self.applied = Some(Applied { tensor, count, step: number });
         Ok(())
     }
 
     fn interior_first(&mut self, tensor: Name, number: StepId) -> Result<(), ErrorKind> {
         self.tensor(tensor)?;
-        if let Some(&(_, first)) = self.interiors.iter().find(|(other, _)| *other == tensor) {
-            let what = format!("`{tensor}` already has `interior_first`");
-            return Err(ErrorKind::Twice { what, first: first.0 });
-        }
+        let first = self.interiors.iter().find(|(other, _)| *other == tensor).map(|(_, step)| *step);
+        once(first, || format!("`{tensor}` already has `interior_first`"))?;
         self.interiors.push((tensor, number));
         Ok(())
     }
@@ -483,20 +475,13 @@ impl State {
         if tensor != output {
             return Err(ErrorKind::NotSummed { tensor, output });
         }
-        if let Some(first) = self.reassociated {
-            return Err(ErrorKind::Twice {
-                what: format!("sums of `{tensor}` are already reassociated"),
-                first: first.0,
-            });
-        }
+        once(self.reassociated, || format!("sums of `{tensor}` are already reassociated"))?;
         self.reassociated = Some(number);
         Ok(())
     }
 
     fn tensorize(&mut self, loops: &[Name], kind: Option<LeafKind>, number: StepId) -> Result<(), ErrorKind> {
-        if let Some(first) = &self.tensorized {
-            return Err(ErrorKind::Twice { what: "there is already a leaf".into(), first: first.step.0 });
-        }
+        once(self.tensorized.as_ref().map(|leaf| leaf.step), || "there is already a leaf".into())?;
         if let Some(LeafKind::Named(name)) = kind {
             identifier(name, "leaf")?;
         }
@@ -520,6 +505,11 @@ impl State {
             }
         }
     }
+}
+
+/// Refuses what an earlier step has said.
+fn once(first: Option<StepId>, what: impl FnOnce() -> String) -> Result<(), ErrorKind> {
+    first.map_or(Ok(()), |StepId(first)| Err(ErrorKind::Twice { what: what(), first }))
 }
 
 fn count(what: &'static str, count: usize) -> Result<i64, ErrorKind> {

@@ -1,6 +1,7 @@
-//! The chosen schedule, and why others were not chosen. Tests: `search/tests/it/choices.rs`.
+//! The chosen schedules, and why others were not chosen. Tests: `search/tests/it/choices.rs`.
 
 use crate::SearchError;
+use crate::stages::{Around, Stage, is_given};
 use crate::stay::Stay;
 use crate::variant::{Panels, Variant};
 use polyshard_layout::{Name, Sharding};
@@ -10,6 +11,7 @@ use polyshard_planner::cost::{Cost, CostedPart, cost, cost_on};
 use polyshard_planner::placement::PlacedMesh;
 use polyshard_polyhedral::Schedule;
 use polyshard_program::{Kernel, LowerBound, Program};
+use std::cmp::Ordering;
 
 /// How schedules of one grid differ, up to a permutation of equivalent axes.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,7 +32,20 @@ impl Form {
     }
 }
 
-/// A schedule with its price.
+/// The schedule of one kernel of a candidate.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Part {
+    /// The number of ranks that each loop is divided over; empty if the schedule is given.
+    pub(crate) grid: Vec<(Name, usize)>,
+    pub(crate) axes: Vec<(Name, Vec<Name>)>,
+    pub(crate) form: Form,
+    pub(crate) shardings: Vec<Sharding>,
+    /// In a sequence, its tiles that other stages may share.
+    pub(crate) stays: Vec<Stay>,
+}
+
+/// A schedule, or one for each kernel of a sequence, with the price of the program. Those of a sequence have a grid and
+/// axes for the first kernel only.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -46,25 +61,26 @@ impl Form {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    pub(crate) grid: Vec<(Name, usize)>,
-    pub(crate) axes: Vec<(Name, Vec<Name>)>,
-    pub(crate) form: Form,
-    pub(crate) schedule: Schedule,
-    pub(crate) shardings: Vec<Sharding>,
-    pub(crate) words: u64,
+    pub(crate) schedules: Vec<Schedule>,
+    /// One for each schedule; never empty.
+    pub(crate) parts: Vec<Part>,
     pub(crate) cost: Cost,
-    /// In a sequence, its tiles that other stages may share.
-    pub(crate) stays: Vec<Stay>,
 }
 
 impl Candidate {
-    /// Returns the schedule.
+    /// Returns the schedule, of several kernels the first.
     #[must_use]
     pub fn schedule(&self) -> &Schedule {
-        &self.schedule
+        &self.schedules[0]
     }
 
-    /// Returns its cost.
+    /// Returns the schedule of each kernel, in order.
+    #[must_use]
+    pub fn schedules(&self) -> &[Schedule] {
+        &self.schedules
+    }
+
+    /// Returns the cost of the program.
     #[must_use]
     pub fn cost(&self) -> &Cost {
         &self.cost
@@ -73,25 +89,25 @@ impl Candidate {
     /// Returns the number of ranks that it uses; the others are idle.
     #[must_use]
     pub fn ranks(&self) -> usize {
-        self.grid.iter().map(|(_, ranks)| ranks).product()
+        self.grid().iter().map(|(_, ranks)| ranks).product()
     }
 
     /// Returns the number of ranks that each loop is divided over.
     #[must_use]
     pub fn grid(&self) -> &[(Name, usize)] {
-        &self.grid
+        &self.part().grid
     }
 
     /// Returns the axes of its mesh that divide each loop, major first. Along axes that divide none, all ranks compute the same.
     #[must_use]
     pub fn axes(&self) -> &[(Name, Vec<Name>)] {
-        &self.axes
+        &self.part().axes
     }
 
     /// Returns an upper bound on the elements that the busiest rank receives.
     #[must_use]
     pub fn words(&self) -> u64 {
-        self.words
+        self.cost.received / self.schedule().kernel().map_or(1, |kernel| kernel.dtype().size()) as u64
     }
 
     /// Returns how often its leaf runs on a rank.
@@ -101,37 +117,67 @@ impl Candidate {
         leaves.map(|leaf| leaf.times).max().unwrap_or(1)
     }
 
-    /// Returns the chain of its schedule, a step per line, in the syntax of `kernel!`.
+    /// Returns the chain of its schedule, a step per line, in the syntax of `kernel!`; of several kernels one after the
+    /// other.
     #[must_use]
     pub fn chain(&self) -> String {
-        self.schedule.steps().map(|step| format!(".{step}\n")).collect()
+        self.schedules.iter().flat_map(Schedule::steps).map(|step| format!(".{step}\n")).collect()
     }
 
-    /// Whether it differs from another only by a permutation of equivalent axes: same price, grid and form.
-    pub(crate) fn is_alike(&self, other: &Self) -> bool {
-        let [one, two] =
-            [self, other].map(|candidate| (candidate.cost.memory, candidate.cost.received, &candidate.grid));
-        one == two && self.form == other.form && self.cost.seconds() == other.cost.seconds()
+    /// The first kernel, the only one unless this is for a sequence.
+    pub(crate) fn part(&self) -> &Part {
+        &self.parts[0]
     }
 
-    /// Whether another one on the same arrays shares at least the same tiles with other stages, whatever the two cost.
-    pub(crate) fn stays_alike(&self, other: &Self) -> bool {
-        let has = |stay: &Stay| other.stays.iter().any(|other| other.is_alike(stay));
-        self.stays.is_empty() || self.stays.len() == other.stays.len() && self.stays.iter().all(has)
+    /// Whether it differs from another only by a permutation of equivalent axes: same price, grids and forms.
+    fn is_alike(&self, other: &Self) -> bool {
+        let [one, two] = [self, other].map(|one| (one.cost.memory, one.cost.received, one.parts.len()));
+        let mut parts = self.parts.iter().zip(&other.parts);
+        one == two
+            && self.cost.seconds() == other.cost.seconds()
+            && parts.all(|(one, two)| one.grid == two.grid && one.form == two.form)
+    }
+
+    /// Whether it can replace another with the same arrays if only memory matters: it shares at least the same tiles with
+    /// other stages.
+    pub(crate) fn serves(&self, other: &Self) -> bool {
+        let (own, wanted) = (self.part(), other.part());
+        let has = |stay: &Stay| own.stays.iter().any(|own| own.is_alike(stay));
+        let stays = wanted.stays.is_empty() || wanted.stays.len() == own.stays.len() && wanted.stays.iter().all(has);
+        own.shardings == wanted.shardings && self.cost.memory <= other.cost.memory && stays
     }
 
     /// Compares it with another by seconds, then by memory, then by the text of its chain.
-    pub(crate) fn order(&self, other: &Self) -> std::cmp::Ordering {
+    pub(crate) fn order(&self, other: &Self) -> Ordering {
         let by_seconds = self.cost.seconds().total_cmp(&other.cost.seconds());
         let by_memory = self.cost.memory.cmp(&other.cost.memory);
         by_seconds.then(by_memory).then_with(|| self.chain().cmp(&other.chain()))
     }
+
+    /// Adds it to others; of equivalent ones, the first by its text is kept.
+    pub(crate) fn keep(self, all: &mut Vec<Self>) {
+        match all.iter_mut().find(|other| other.is_alike(&self)) {
+            Some(other) if self.order(other).is_lt() => *other = self,
+            Some(_) => {}
+            None => all.push(self),
+        }
+    }
+
+    /// This one and then the others, fastest first, without the one that is equivalent to it.
+    pub(crate) fn before(self, mut others: Vec<Self>) -> Vec<Self> {
+        others.retain(|other| !other.is_alike(&self));
+        others.sort_by(Self::order);
+        others.insert(0, self);
+        others
+    }
 }
 
-/// The best schedule that was found, and the candidates that it was chosen from.
+/// The best schedules that were found, of one kernel or of each kernel of a sequence, and the candidates that they were
+/// chosen from.
 ///
 /// ```
 /// use polyshard::prelude::*;
+/// use polyshard::search::SequenceSearch;
 /// let machine = Machine::preset("a100")?.with_counts(&[4, 1])?;
 /// let matmul = kernel! {
 ///     fn matmul(A: [f32; 4096, 4096], B: [f32; 4096, 4096]) -> C: [f32; 4096, 4096] { C[m, n] += A[m, k] * B[k, n] }
@@ -140,6 +186,9 @@ impl Candidate {
 /// assert!(choice.others().iter().all(|other| other.cost().seconds() >= choice.cost().seconds()));
 /// assert_eq!(choice.gap(), 0.0); // no schedule that was searched is faster on this machine
 /// assert_eq!(choice.schedule().lower()?, *choice.program()); // an ordinary schedule
+/// let search = SequenceSearch::new(4, &machine).stage(&matmul, ["X", "V"], "Y").stage(&matmul, ["Y", "W"], "Z");
+/// let choice = search.find()?;
+/// assert_eq!((choice.schedules().len(), choice.program().nests().count()), (2, 2));
 /// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -152,8 +201,11 @@ pub struct Choice {
     pub(crate) program: Program,
     /// The best first; never empty.
     pub(crate) candidates: Vec<Candidate>,
-    /// The tensors whose shardings were given.
-    pub(crate) homes: Vec<Name>,
+    pub(crate) stages: Vec<Stage>,
+    pub(crate) around: Around,
+    /// Of one kernel, the tensors whose shardings were given; `None` for a sequence, whose inputs and outputs all lie as
+    /// they do here.
+    pub(crate) homes: Option<Vec<Name>>,
     pub(crate) open: Open,
     pub(crate) considered: usize,
 }
@@ -165,13 +217,20 @@ impl Choice {
         &self.candidates[0]
     }
 
-    /// Returns its schedule, an ordinary one whose steps can be printed and edited.
+    /// Returns its schedule, an ordinary one whose steps can be printed and edited; of several kernels the first.
     #[must_use]
     pub fn schedule(&self) -> &Schedule {
         self.best().schedule()
     }
 
-    /// Returns its program.
+    /// Returns the schedule of each kernel, in order.
+    #[must_use]
+    pub fn schedules(&self) -> &[Schedule] {
+        self.best().schedules()
+    }
+
+    /// Returns its program. If a contraction is in several kernels, its inputs are in the order in which the kernels read
+    /// them.
     #[must_use]
     pub fn program(&self) -> &Program {
         &self.program
@@ -183,19 +242,28 @@ impl Choice {
         self.best().cost()
     }
 
-    /// Returns the lower bound on the words that any algorithm on the ranks of the best schedule receives with the
-    /// allowed memory. Each tensor starts in one copy, or in its given sharding; see [`Kernel::lower_bound_in`].
+    /// Returns the lower bound on the words that any algorithm that runs these kernels one after the other receives on the
+    /// ranks of the best, with the allowed memory; see [`Kernel::lower_bound_in`]. The tensors of one kernel start in one
+    /// copy, or in their given shardings; inputs and outputs of a sequence in their shardings here.
+    ///
+    /// The bound of a sequence is the sum of the kernels' own. A value that several kernels read counts for the first one
+    /// only, since it may be reused. Kernels in rounds count as often as they certainly run: once, if `until` may end the
+    /// rounds. Touched elements are listed by the names of values, kernel after kernel.
     ///
     /// ```
     /// use polyshard::prelude::*;
+    /// use polyshard::search::SequenceSearch;
     /// let machine = Machine::preset("a100")?.with_counts(&[4, 1])?;
     /// let product = kernel! {
     ///     fn matmul(A: [f32; 4096, 4096], B: [f32; 4096, 4096]) -> C: [f32; 4096, 4096] { C[m, n] += A[m, k] * B[k, n] }
     /// };
     /// let search = product.auto(4, &machine).on(&Mesh::new([("x", 4)]));
-    /// assert!(search.find()?.bound().words > 0.0);
+    /// let one = search.find()?.bound();
+    /// assert!(one.words > 0.0);
     /// // What all ranks have, none has to fetch.
     /// assert_eq!(search.shard("B", []).find()?.bound().words, 0.0);
+    /// let search = SequenceSearch::new(4, &machine).stage(&product, ["X", "V"], "Y").stage(&product, ["Y", "W"], "Z");
+    /// assert_eq!(search.find()?.bound().unlimited, 2.0 * one.unlimited);
     /// # Ok::<(), polyshard::Error>(())
     /// ```
     #[must_use]
@@ -203,37 +271,91 @@ impl Choice {
         self.bound_in(self.best(), Some(self.memory / self.program().dtype().size() as u64))
     }
 
-    /// Returns the lower bound of [`bound`](Self::bound) for the ranks of one of the schedules, with unlimited memory.
+    /// Returns the lower bound of [`bound`](Self::bound) with unlimited memory, for the ranks of one of the schedules of a
+    /// kernel; for a sequence, that for the best.
     #[must_use]
     pub fn bound_of(&self, candidate: &Candidate) -> LowerBound {
         self.bound_in(candidate, None)
     }
 
     fn bound_in(&self, candidate: &Candidate, memory: Option<u64>) -> LowerBound {
-        let kernel = self.program().kernel();
-        let lie = kernel.tensors().map(|tensor| tensor.name).zip(&candidate.shardings);
-        let homes: Vec<_> = lie.filter(|(name, _)| self.homes.contains(name)).collect();
-        let ranks = candidate.shardings.first().map_or(1, |sharding| sharding.mesh().size());
-        kernel.lower_bound_in(ranks, memory, &homes)
+        let home = |value: Name| match &self.homes {
+            Some(homes) if !homes.contains(&value) => None,
+            Some(_) => {
+                let mut tensors = self.stages[0].values().zip(&candidate.part().shardings);
+                tensors.find(|(tensor, _)| *tensor == value).map(|(_, sharding)| sharding.clone())
+            }
+            None => {
+                let mut arrays = self.program.inputs().chain(self.program.outputs());
+                arrays.find(|array| array.name == value).map(|array| array.sharding.clone())
+            }
+        };
+        let mesh = match &self.homes {
+            Some(_) => candidate.part().shardings.first().map_or(self.program.mesh(), Sharding::mesh),
+            None => self.program.mesh(),
+        };
+        let limited = memory.map(|_| 0.0);
+        let mut sum = LowerBound { words: 0.0, unlimited: 0.0, limited, touched: Vec::new() };
+        let mut read: Vec<Name> = Vec::new();
+        for (nth, (stage, nest)) in self.stages.iter().zip(self.program.nests()).enumerate() {
+            let kernel = &nest.kernel;
+            let mut homes: Vec<(Name, Sharding)> = Vec::new();
+            for (tensor, value) in kernel.tensors().zip(stage.values()) {
+                let is_output = tensor.name == kernel.output().name;
+                // A value that an earlier stage has read may be reused, and is not fetched again.
+                if !is_output && read.contains(&value) {
+                    homes.push((tensor.name, Sharding::replicated(mesh, &tensor.shape)));
+                } else if is_output || is_given(&self.stages, value) {
+                    homes.extend(home(value).map(|home| (tensor.name, home)));
+                }
+                if !is_output {
+                    read.push(value);
+                }
+            }
+            let bound_of = |homes: &[(Name, Sharding)]| {
+                let homes: Vec<(Name, &Sharding)> = homes.iter().map(|(name, home)| (*name, home)).collect();
+                kernel.lower_bound_in(mesh.size(), memory, &homes)
+            };
+            let bound = bound_of(&homes);
+            let mut add = |times: f64, bound: &LowerBound| {
+                sum.unlimited += times * bound.unlimited;
+                sum.limited = sum.limited.zip(bound.limited).map(|(sum, limited)| sum + times * limited);
+            };
+            let [all, later] = self.around.least_times(nth);
+            add(all - later, &bound);
+            if later > 0.0 {
+                // Data that no round changes was fetched in the first.
+                let unchanged = self.around.unchanged(&self.stages, nth, kernel);
+                homes.retain(|(name, _)| !unchanged.contains(name));
+                let there = kernel.tensors().filter(|tensor| unchanged.contains(&tensor.name));
+                homes.extend(there.map(|tensor| (tensor.name, Sharding::replicated(mesh, &tensor.shape))));
+                add(later, &bound_of(&homes));
+            }
+            sum.touched.extend(stage.values().zip(bound.touched).map(|(value, (_, touched))| (value, touched)));
+        }
+        sum.words = sum.unlimited.max(sum.limited.unwrap_or(0.0));
+        sum
     }
 
-    /// Returns the optimality gap: the fraction of its time by which the best schedule may be slower than another of
-    /// the space on this machine as described. It is 0 if no other is faster, apart from savings of less than 3 % by
-    /// `pipeline`, which are within the run-to-run variation of one program. Grids, panels and orders of contraction
-    /// that a limit left out count with their lower bounds.
+    /// Returns the optimality gap: the fraction of its time by which the best may be slower than another of the space on
+    /// this machine as described. It is 0 if no other is faster, apart from savings of less than 3 % by `pipeline`, which
+    /// are within the run-to-run variation of one program. Grids, panels, meshes and orders of contraction that a limit
+    /// left out count with their lower bounds. In sequences, `pipeline` is tried only in the best program without it, with
+    /// the same shardings.
     #[must_use]
     pub fn gap(&self) -> f64 {
         self.open.gap(self.cost())
     }
 
-    /// Returns the other schedules that were priced and fit into the memory, fastest first. Schedules that differ only
-    /// by a permutation of equivalent axes are listed once.
+    /// Returns the other candidates that were priced and fit into the memory, fastest first; of a sequence, those that were
+    /// priced as whole programs, without branches that could not be faster than the best so far. Candidates that differ
+    /// only by a permutation of equivalent axes are listed once.
     #[must_use]
     pub fn others(&self) -> &[Candidate] {
         &self.candidates[1..]
     }
 
-    /// Returns the number of grids to choose from.
+    /// Returns the number of grids of one kernel, or of meshes for several, to choose from.
     #[must_use]
     pub fn considered(&self) -> usize {
         self.considered
@@ -251,12 +373,32 @@ impl Choice {
         self.best().chain()
     }
 
-    /// Explains why this schedule of the same kernel was not chosen: the costs of both, side by side.
+    /// Explains why these schedules of the same kernels, in order, were not chosen: the costs of both programs, side by side.
+    ///
+    /// ```
+    /// use polyshard::prelude::*;
+    /// let machine = Machine::preset("a100")?.with_counts(&[4, 1])?;
+    /// let product = kernel! {
+    ///     fn matmul(A: [f32; 4096, 4096], B: [f32; 4096, 4096]) -> C: [f32; 4096, 4096] { C[m, n] += A[m, k] * B[k, n] }
+    /// };
+    /// // One rank computes all.
+    /// let why = product.auto(4, &machine).find()?.why_not(&[product])?;
+    /// assert!(why.contains("the chosen one is faster"), "{why}");
+    /// # Ok::<(), polyshard::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// If the schedule is not legal, or cannot be priced.
-    pub fn why_not(&self, schedule: &Schedule) -> Result<String, SearchError> {
-        let program = schedule.lower()?;
+    /// [`SearchError::Schedules`] if there is not one schedule for each kernel; also if one is not legal, they are not
+    /// on one mesh, or cannot be priced.
+    pub fn why_not(&self, schedules: &[Schedule]) -> Result<String, SearchError> {
+        if schedules.len() != self.stages.len() {
+            return Err(SearchError::Schedules { kernels: self.stages.len(), schedules: schedules.len() });
+        }
+        let mut programs = schedules.iter().map(Schedule::lower).collect::<Result<Vec<_>, _>>()?;
+        let program = match self.homes {
+            Some(_) => programs.remove(0),
+            None => self.around.sequence(&self.stages, &programs.iter().collect::<Vec<_>>()).build()?,
+        };
         let other = match &self.placed {
             Some(placed) => cost_on(&program, placed)?,
             None => cost(&program, &self.machine)?,
@@ -266,7 +408,7 @@ impl Choice {
 }
 
 /// The costs of two programs side by side, and why the first was chosen.
-pub(crate) fn side_by_side(best: &Cost, other: &Cost, memory: u64) -> String {
+fn side_by_side(best: &Cost, other: &Cost, memory: u64) -> String {
     let mut rows = vec![["", "chosen", "other", "difference"].map(String::from).to_vec()];
     let mut row = |what: &str, [one, two]: [f64; 2], show: &dyn Fn(f64) -> String| {
         let sign = if two >= one { "+" } else { "-" };

@@ -7,11 +7,10 @@ use crate::find::Search;
 use crate::grid::{self, Bounds};
 use crate::limits::{Limits, limited};
 use crate::order::Order;
-use crate::sequence::{SequenceChoice, SequenceSearch};
+use crate::sequence::SequenceSearch;
 use polyshard_machine::Machine;
-use polyshard_planner::cost::Cost;
 use polyshard_polyhedral::Schedule;
-use polyshard_program::{Kernel, Program};
+use polyshard_program::Kernel;
 use std::time::{Duration, Instant};
 
 /// The search for orders of many operands gets this fraction of the time limit: 1 / `ORDERING`.
@@ -30,10 +29,14 @@ const MAX_BOUNDED: usize = 12;
 /// let shapes: [(_, &[usize]); 3] = [("A", &[8192, 8192]), ("B", &[8192, 8192]), ("x", &[8192])];
 /// let operands = shapes.map(|(source, shape)| Operand { source, shape });
 /// let chain = Schedule::from_spec(einsum("ij,jk,k->i", &operands, DType::F32, "y")?);
-/// let found = ContractionSearch::new(&chain, 16, &machine).find()?;
-/// let Contraction::Ordered(order, choice) = found else { panic!("each rank would compute a whole product") };
-/// assert_eq!(order.stages().len(), 2);
+/// let Contraction { order, choice } = ContractionSearch::new(&chain, 16, &machine).find()?;
+/// // One kernel would compute a whole product on each rank.
+/// assert_eq!(order.map(|order| order.stages().len()), Some(2));
 /// assert_eq!(choice.program().nests().count(), 2);
+/// // Two operands have one order.
+/// let operands = [("A", &[8, 8][..]), ("x", &[8])].map(|(source, shape)| Operand { source, shape });
+/// let product = Schedule::from_spec(einsum("ij,j->i", &operands, DType::F32, "y")?);
+/// assert!(ContractionSearch::new(&product, 16, &machine).find()?.order.is_none());
 /// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -47,80 +50,13 @@ pub struct ContractionSearch<'a> {
 }
 
 /// The result of a [`ContractionSearch`].
-///
-/// ```
-/// use polyshard::prelude::*;
-/// use polyshard::search::{Contraction, ContractionSearch};
-/// let machine = Machine::preset("a100")?.with_counts(&[1, 4])?;
-/// let matmul = kernel! {
-///     fn matmul(A: [f32; 4096, 4096], B: [f32; 4096, 4096]) -> C: [f32; 4096, 4096] { C[m, n] += A[m, k] * B[k, n] }
-/// };
-/// let found = ContractionSearch::new(&matmul, 4, &machine).find()?;
-/// assert!(matches!(found, Contraction::Whole(_))); // two operands have one order
-/// assert_eq!(found.schedules().len(), 1);
-/// # Ok::<(), polyshard::Error>(())
-/// ```
 #[derive(Clone, Debug)]
-pub enum Contraction {
-    /// One kernel is fastest, or there is nothing to order.
-    Whole(Box<Choice>),
-    /// Several kernels in this order are fastest.
-    Ordered(Order, Box<SequenceChoice>),
-}
-
-impl Contraction {
-    /// Returns the program. With several kernels, its inputs are in the order in which the kernels read them.
-    #[must_use]
-    pub fn program(&self) -> &Program {
-        match self {
-            Self::Whole(choice) => choice.program(),
-            Self::Ordered(_, choice) => choice.program(),
-        }
-    }
-
-    /// Returns its cost.
-    #[must_use]
-    pub fn cost(&self) -> &Cost {
-        match self {
-            Self::Whole(choice) => choice.cost(),
-            Self::Ordered(_, choice) => choice.cost(),
-        }
-    }
-
-    /// Returns the schedule of each kernel, in order.
-    #[must_use]
-    pub fn schedules(&self) -> &[Schedule] {
-        match self {
-            Self::Whole(choice) => std::slice::from_ref(choice.schedule()),
-            Self::Ordered(_, choice) => choice.schedules(),
-        }
-    }
-
-    /// Returns the number of grids of the one kernel to choose from, or of meshes for all kernels.
-    #[must_use]
-    pub fn considered(&self) -> usize {
-        match self {
-            Self::Whole(choice) => choice.considered(),
-            Self::Ordered(_, choice) => choice.considered(),
-        }
-    }
-
-    /// As [`Choice::gap`], over one kernel and all orders of pairwise contractions, or over the given order.
-    #[must_use]
-    pub fn gap(&self) -> f64 {
-        match self {
-            Self::Whole(choice) => choice.gap(),
-            Self::Ordered(_, choice) => choice.gap(),
-        }
-    }
-
-    /// Leaves open the schedules that no search has examined.
-    fn leave_all(&mut self, open: Open) {
-        match self {
-            Self::Whole(choice) => choice.open.leave_all(open),
-            Self::Ordered(_, choice) => choice.open.leave_all(open),
-        }
-    }
+pub struct Contraction {
+    /// The order of the kernels; `None` if one kernel is fastest, or there is nothing to order.
+    pub order: Option<Order>,
+    /// The schedules of the kernels. The [gap](Choice::gap) is over one kernel and all orders of pairwise contractions, or
+    /// over the given order.
+    pub choice: Choice,
 }
 
 impl<'a> ContractionSearch<'a> {
@@ -178,7 +114,7 @@ impl<'a> ContractionSearch<'a> {
         orders.sort_by(|one, other| one.1.is_none().cmp(&other.1.is_none()).then(one.0.total_cmp(&other.0)));
         let (mut best, mut failed): (Option<Contraction>, _) = (None, None);
         for (bound, order) in orders {
-            let so_far = best.as_ref().map_or(f64::INFINITY, |best| best.cost().seconds());
+            let so_far = best.as_ref().map_or(f64::INFINITY, |best| best.choice.cost().seconds());
             let limits = self.limits.since(start);
             if bound >= so_far {
                 continue;
@@ -188,22 +124,19 @@ impl<'a> ContractionSearch<'a> {
                 are_all = false;
                 continue;
             }
-            let found = match order {
+            let found = match &order {
                 None => {
                     let whole = Search::new(self.schedule.clone(), self.ranks, self.machine).limits(limits);
                     let found = whole.find_below(so_far, &mut open);
                     if matches!(found, Err(SearchError::TooMany { .. })) {
                         open.leave(of_all.least_of_all(self.ranks));
                     }
-                    found.map(|found| found.map(|choice| Contraction::Whole(Box::new(choice))))
+                    found
                 }
-                Some(order) => {
-                    let found = self.ordered(&order, limits).find_below(so_far, &mut open);
-                    found.map(|found| found.map(|choice| Contraction::Ordered(order, Box::new(choice))))
-                }
+                Some(order) => self.ordered(order, limits).find_below(so_far, &mut open),
             };
             match found {
-                Ok(Some(found)) if found.cost().seconds() < so_far => best = Some(found),
+                Ok(Some(choice)) if choice.cost().seconds() < so_far => best = Some(Contraction { order, choice }),
                 Ok(_) => {}
                 Err(error) => {
                     failed = Some(match failed {
@@ -215,7 +148,7 @@ impl<'a> ContractionSearch<'a> {
         }
         match (best, failed) {
             (Some(mut best), _) => {
-                best.leave_all(open);
+                best.choice.open.leave_all(open);
                 Ok(best)
             }
             // Another order may need less memory.

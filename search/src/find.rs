@@ -8,6 +8,7 @@ use crate::found::Found;
 use crate::grid::{self, Bounds};
 use crate::limits::{Limits, is_over, limited};
 use crate::space::Space;
+use crate::stages::{Around, Stage};
 use crate::variant::{Grid, Variant, Ways, axis_names};
 use polyshard_dsl::Clause;
 use polyshard_layout::{Mesh, Name};
@@ -309,9 +310,21 @@ impl<'a> Search<'a> {
         let Found { candidates, least, failed, .. } = found;
         match (best, least, failed) {
             (Some(program), ..) => {
-                let (machine, homes) = (self.machine.clone(), self.homes.iter().map(|(tensor, _)| *tensor).collect());
-                let (ranks, open, placed) = (self.ranks, *open, self.placed.cloned());
-                Ok(Some(Choice { machine, placed, ranks, memory, program, candidates, homes, open, considered }))
+                let (schedule, inputs) = (self.schedule.clone(), kernel.inputs().iter().map(|tensor| tensor.name));
+                let stage = Stage { schedule, inputs: inputs.collect(), output: kernel.output().name };
+                Ok(Some(Choice {
+                    machine: self.machine.clone(),
+                    placed: self.placed.cloned(),
+                    ranks: self.ranks,
+                    memory,
+                    program,
+                    candidates,
+                    stages: vec![stage],
+                    around: Around::default(),
+                    homes: Some(self.homes.iter().map(|(tensor, _)| *tensor).collect()),
+                    open: *open,
+                    considered,
+                }))
             }
             (None, Some(least), _) => {
                 let (kernel, enough) = (name(), Enough::NotSought);

@@ -1,7 +1,7 @@
 //! The state of a search: schedules that were priced, and which others are still of interest. Tests:
 //! `search/tests/it/limits.rs`.
 
-use crate::choice::{Candidate, Form, Open};
+use crate::choice::{Candidate, Form, Open, Part};
 use crate::error::SearchError;
 use crate::grid::{self, Bounds, MOST_PANELS};
 use crate::limits::is_over;
@@ -62,21 +62,6 @@ impl Found {
         Self { shared: shared.to_vec(), ..self }
     }
 
-    /// Keeps a schedule; of equivalent ones, the first by its text.
-    fn keep(&mut self, candidate: Candidate) {
-        match self.candidates.iter_mut().find(|other| other.is_alike(&candidate)) {
-            Some(other) if candidate.order(other).is_lt() => *other = candidate,
-            Some(_) => {}
-            None => self.candidates.push(candidate),
-        }
-    }
-
-    /// Keeps a schedule that does not fit if it is one of the smallest.
-    fn keep_small(&mut self, candidate: Candidate) {
-        let Some(smallest) = &mut self.smallest else { return };
-        smaller(smallest, candidate, |candidate| candidate);
-    }
-
     /// The seconds of the `n`-th fastest, counted from 1; of the fastest for 0.
     pub(crate) fn nth(&self, n: usize) -> Option<f64> {
         let mut seconds: Vec<f64> = self.candidates.iter().map(|candidate| candidate.cost.seconds()).collect();
@@ -102,7 +87,7 @@ impl Found {
     pub(crate) fn proved(&mut self, prices: &Prices<'_>) -> Result<Option<Program>, SearchError> {
         self.candidates.sort_by(Candidate::order);
         while let Some(best) = self.candidates.first_mut() {
-            match best.schedule.lower() {
+            match best.schedule().lower() {
                 Err(error) => {
                     self.failed.get_or_insert(error);
                     self.candidates.remove(0);
@@ -204,10 +189,10 @@ impl Found {
                         self.cut.leave(bound);
                         break;
                     }
-                    let least = |one: &Candidate| seconds_without(&one.cost, one.stays.iter());
+                    let least = |one: &Candidate| seconds_without(&one.cost, one.part().stays.iter());
                     let seconds = candidate.as_ref().map_or(f64::INFINITY, least);
                     if seconds < self.clearly() {
-                        candidate.into_iter().for_each(|candidate| self.keep(candidate));
+                        candidate.into_iter().for_each(|candidate| candidate.keep(&mut self.candidates));
                     }
                     if seconds > (1.0 - NOISE) * last {
                         break;
@@ -241,8 +226,8 @@ impl Found {
         let candidate = self.priced(space, whole, schedule, &program, prices)?;
         let wanted = self.clearly();
         if let Some(mut candidate) = candidate.filter(|candidate| candidate.cost.seconds() < wanted) {
-            candidate.form.interior_first = true;
-            self.keep(candidate);
+            candidate.parts[0].form.interior_first = true;
+            candidate.keep(&mut self.candidates);
         }
         Ok(())
     }
@@ -251,7 +236,7 @@ impl Found {
     fn price(&mut self, space: &Space<'_>, variant: &Variant, prices: &Prices<'_>) -> Result<bool, SearchError> {
         let candidate = self.candidate(space, variant, prices)?;
         let fits = candidate.as_ref().is_some_and(|candidate| candidate.cost.memory <= self.memory);
-        candidate.into_iter().for_each(|candidate| self.keep(candidate));
+        candidate.into_iter().for_each(|candidate| candidate.keep(&mut self.candidates));
         Ok(fits)
     }
 
@@ -296,12 +281,14 @@ impl Found {
         let vars = || space.kernel.vars().iter().map(|var| var.name);
         let (grid, axes) = (vars().zip(variant.grid()).collect(), vars().zip(variant.axes()).collect());
         let shardings = program.shardings().cloned().collect();
-        let words = cost.received / space.kernel.dtype().size() as u64;
-        let candidate = Candidate { grid, axes, form: Form::of(variant), schedule, shardings, words, cost, stays };
+        let parts = vec![Part { grid, axes, form: Form::of(variant), shardings, stays }];
+        let candidate = Candidate { schedules: vec![schedule], parts, cost };
         if fits {
             return Ok(Some(candidate));
         }
-        self.keep_small(candidate);
+        if let Some(smallest) = &mut self.smallest {
+            smaller(smallest, candidate, |candidate| candidate);
+        }
         Ok(None)
     }
 }
@@ -309,14 +296,10 @@ impl Found {
 /// Adds a candidate if it is one of the smallest: among those with the same shardings and the same tiles for other
 /// stages, only the smallest is kept.
 pub(crate) fn smaller<T>(all: &mut Vec<T>, new: T, candidate: impl Fn(&T) -> &Candidate) {
-    let serves = |one: &Candidate, other: &Candidate| {
-        one.shardings == other.shardings && one.cost.memory <= other.cost.memory && other.stays_alike(one)
-    };
-    if all.iter().any(|other| serves(candidate(other), candidate(&new))) {
-        return;
+    if !all.iter().any(|other| candidate(other).serves(candidate(&new))) {
+        all.retain(|other| !candidate(&new).serves(candidate(other)));
+        all.push(new);
     }
-    all.retain(|other| !serves(candidate(&new), candidate(other)));
-    all.push(new);
 }
 
 /// The inputs that are fetched as halos inside all loops, so that the interior of the leaf may be computed first.

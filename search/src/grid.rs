@@ -5,7 +5,7 @@ mod tests;
 
 use crate::space::Space;
 use crate::variant::{Grid, MOST_DIVIDED, MOST_GRIDS, Variant};
-use polyshard_layout::Name;
+use polyshard_layout::{Name, each_once};
 use polyshard_machine::{Interconnect, Level, Machine};
 use polyshard_program::{Access, Affine, Assign, Kernel, Tensor};
 use std::cmp::Reverse;
@@ -97,12 +97,8 @@ impl<'a> Bounds<'a> {
         placed: impl IntoIterator<Item = Name>,
     ) -> Self {
         let placed = placed.into_iter().collect();
-        let mut accesses = vec![kernel.target()];
-        for access in kernel.value().accesses() {
-            if !accesses[1..].contains(&access) {
-                accesses.push(access);
-            }
-        }
+        let mut accesses = each_once(kernel.value().accesses());
+        accesses.insert(0, kernel.target());
         let rate_of = |rates: &BTreeMap<String, f64>| rates.get(kernel.dtype().name()).copied();
         let device = machine.device();
         // The faster of the two rates, since the kind of leaf is not known yet.

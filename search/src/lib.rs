@@ -23,8 +23,8 @@
 //! | --- | --- |
 //! | `grid`, `variant`, `space` | the schedules of a kernel |
 //! | `find`, `found`, `limits`, `enough` | the search, its state, its limits, and how many ranks would be enough |
-//! | `choice`, `error` | the chosen schedule, or the reason for finding none |
-//! | `sequence`, `stay`, `order`, `contraction` | several kernels, and the order in which operands are contracted |
+//! | `choice`, `error` | the chosen schedules, or the reason for finding none |
+//! | `stages`, `sequence`, `stay`, `order`, `contraction` | several kernels, and the order in which operands are contracted |
 
 mod choice;
 mod contraction;
@@ -37,6 +37,7 @@ mod limits;
 mod order;
 mod sequence;
 mod space;
+mod stages;
 mod stay;
 mod variant;
 
@@ -46,7 +47,8 @@ pub use error::{Enough, SearchError};
 pub use find::Search;
 pub use limits::Limits;
 pub use order::Order;
-pub use sequence::{SequenceCandidate, SequenceChoice, SequenceSearch, in_rounds};
+pub use sequence::SequenceSearch;
+pub use stages::in_rounds;
 
 use polyshard_machine::Machine;
 use polyshard_polyhedral::Schedule;
@@ -55,29 +57,19 @@ use polyshard_polyhedral::Schedule;
 ///
 /// ```
 /// use polyshard::prelude::*;
-/// let machine = Machine::preset("a100")?.with_counts(&[4, 1])?; // 4 nodes of one GPU
+/// let machine = Machine::preset("a100")?.with_counts(&[8, 1])?; // 8 nodes of one GPU
 /// let matmul = kernel! {
 ///     fn matmul(A: [f32; 4096, 4096], B: [f32; 4096, 4096]) -> C: [f32; 4096, 4096] { C[m, n] += A[m, k] * B[k, n] }
 /// };
-/// let choice = matmul.auto(4, &machine).find()?;
+/// let choice = matmul.auto(8, &machine).find()?;
+/// assert_eq!(choice.best().grid(), [("m".into(), 2), ("n".into(), 2), ("k".into(), 2)]);
+/// assert_eq!(choice.gap(), 0.0);
 /// let program = choice.program(); // to be run by as many ranks as its mesh has
 /// assert_eq!(program.mesh().size(), choice.best().ranks());
 /// # Ok::<(), polyshard::Error>(())
 /// ```
 pub trait Choose {
     /// Returns the search for the fastest schedule of this kernel on at most `ranks` ranks, devices `0..` of the machine.
-    ///
-    /// ```
-    /// use polyshard::prelude::*;
-    /// let machine = Machine::preset("a100")?.with_counts(&[8, 1])?;
-    /// let matmul = kernel! {
-    ///     fn matmul(A: [f32; 4096, 4096], B: [f32; 4096, 4096]) -> C: [f32; 4096, 4096] { C[m, n] += A[m, k] * B[k, n] }
-    /// };
-    /// let choice = matmul.auto(8, &machine).find()?;
-    /// assert_eq!(choice.best().grid(), [("m".into(), 2), ("n".into(), 2), ("k".into(), 2)]);
-    /// assert_eq!(choice.gap(), 0.0);
-    /// # Ok::<(), polyshard::Error>(())
-    /// ```
     fn auto<'a>(&self, ranks: usize, machine: &'a Machine) -> Search<'a>;
 }
 

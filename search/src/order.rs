@@ -11,8 +11,8 @@ mod tests;
 
 use crate::error::SearchError;
 use crate::variant::{fresh, names_of};
-use network::{Contracted, Network, Tree, each_once};
-use polyshard_layout::Name;
+use network::{Contracted, Network, Tree};
+use polyshard_layout::{Name, each_once};
 use polyshard_program::{Access, Affine, Assign, Kernel, KernelSpec, Value};
 use std::fmt;
 

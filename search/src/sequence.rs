@@ -5,20 +5,16 @@
 //! after the other: it prices the program so far, with the moves that it needs. So the layout of a value depends on all
 //! kernels that write and read it, and no kernel is fixed before the others. Tests: `search/tests/it/sequences.rs`.
 
-mod choice;
 mod enough;
 mod known;
-mod laid;
-mod rounds;
-mod shared;
 mod small;
-mod stage;
 mod state;
 
-use crate::choice::Open;
+use crate::choice::{Choice, Open};
 use crate::error::{Enough, SearchError};
 use crate::find::permutations;
 use crate::limits::{Limits, limited};
+use crate::stages::{Around, Stage};
 use crate::variant::axis_names;
 use known::Known;
 use polyshard_dsl::Rounds;
@@ -28,13 +24,8 @@ use polyshard_machine::Machine;
 use polyshard_planner::Sequence;
 use polyshard_polyhedral::Schedule;
 use polyshard_program::{Kernel, Program};
-use rounds::Around;
-use stage::Stage;
-use state::State;
+use state::{Best, State};
 use std::time::Instant;
-
-pub use choice::{SequenceCandidate, SequenceChoice};
-pub use rounds::in_rounds;
 
 /// The maximum number of axes of a mesh on which kernels run in sequence.
 const MOST_AXES: usize = 3;
@@ -149,7 +140,7 @@ impl<'a> SequenceSearch<'a> {
     /// As [`Search::find`](crate::Search::find), with a number of ranks that would be enough if no kernel has a given
     /// schedule; [`SearchError::Rounds`] if rounds name unknown kernels or are out of order; [`SearchError::Sequence`]
     /// if the kernels do not fit together; [`SearchError::NoMesh`] if no mesh suits all of them.
-    pub fn find(&self) -> Result<SequenceChoice, SearchError> {
+    pub fn find(&self) -> Result<Choice, SearchError> {
         let start = Instant::now();
         let found = self.find_below(f64::INFINITY, &mut Open::default());
         let found = found.map_err(|why| why.with_enough(|memory| self.enough(memory, start)))?;
@@ -168,7 +159,7 @@ impl<'a> SequenceSearch<'a> {
 
     /// As [`find`](Self::find), for programs that take fewer seconds than this; `None` if no program does. Meshes that
     /// it does not examine are left open.
-    pub(crate) fn find_below(&self, seconds: f64, open: &mut Open) -> Result<Option<SequenceChoice>, SearchError> {
+    pub(crate) fn find_below(&self, seconds: f64, open: &mut Open) -> Result<Option<Choice>, SearchError> {
         if self.ranks == 0 {
             return Err(SearchError::NoRanks);
         }
@@ -233,18 +224,27 @@ impl<'a> SequenceSearch<'a> {
         }
         state.pipeline()?;
         open.leave_all(state.open);
-        match state.ended() {
-            (Some((program, best, others)), ..) => {
-                let (stages, around) = (self.stages.clone(), self.around.clone());
-                let (machine, open) = (self.machine.clone(), *open);
-                Ok(Some(SequenceChoice { stages, around, machine, memory, program, best, others, considered, open }))
-            }
+        let State { best, whole, least_memory, failed, .. } = state;
+        match (best, least_memory, failed) {
+            (Some(Best { program, candidate, .. }), ..) => Ok(Some(Choice {
+                machine: self.machine.clone(),
+                placed: None,
+                ranks: self.ranks,
+                memory,
+                program,
+                candidates: candidate.before(whole),
+                stages: self.stages.clone(),
+                around: self.around.clone(),
+                homes: None,
+                open: *open,
+                considered,
+            })),
             (None, Some((least, is_least)), _) => {
                 let (kernel, enough) = (self.names(), Enough::NotSought);
                 Err(SearchError::Memory { kernel, ranks: self.ranks, memory, least, is_least, enough })
             }
             (None, None, Some(failed)) => Err(failed),
-            (None, ..) => Ok(None),
+            (None, None, None) => Ok(None),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Random problems for the planner, and the meaning of its answers.
 
+pub mod calibration;
 pub mod machines;
 pub mod problems;
 pub mod steps;

@@ -126,7 +126,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String> {
     }
     if arguments.only_chooses() {
         let found = arguments.choosing.machine(ranks, |machine, limits| {
-            Ok(arguments.find(&problem.schedule, ranks, machine, limits)?.cost().seconds())
+            Ok(arguments.find(&problem.schedule, ranks, machine, limits)?.choice.cost().seconds())
         })?;
         let limits = arguments.choosing.limits()?;
         let contraction = arguments.find(&problem.schedule, ranks, &found.machine, limits)?;
@@ -179,7 +179,8 @@ impl Arguments {
     fn find(&self, schedule: &Schedule, ranks: usize, machine: &Machine, limits: Limits) -> Result<Contraction> {
         // These options are about the schedules of one kernel.
         if self.mesh.is_some() || self.all_ranks || self.top.is_some() || self.why.is_some() {
-            return Ok(Contraction::Whole(Box::new(self.search(schedule, ranks, machine, limits)?.find()?)));
+            let choice = self.search(schedule, ranks, machine, limits)?.find()?;
+            return Ok(Contraction { order: None, choice });
         }
         let search = ContractionSearch::new(schedule, ranks, machine).limits(limits);
         Ok(match &self.order {
@@ -210,12 +211,13 @@ impl Arguments {
 
     /// Returns the text to print for a choice.
     fn chosen(&self, problem: &Problem, chosen: &Contraction, ranks: usize, found: &Found) -> Result<String> {
-        let program = chosen.program();
-        if let (Some(chain), Contraction::Whole(choice)) = (&self.why, chosen) {
+        let choice = &chosen.choice;
+        let program = choice.program();
+        if let Some(chain) = &self.why {
             return why::why_not(chain, &problem.schedule, choice, &found.machine, self.choosing.memory());
         }
         if self.print.is_some() {
-            remark_gap(chosen.gap());
+            remark_gap(choice.gap());
         }
         // An explanation includes the hints.
         if self.print != Some(Print::Explain) {
@@ -223,12 +225,12 @@ impl Arguments {
         }
         Ok(match self.print {
             Some(Print::Chain) => {
-                let read = first_read(chosen.schedules(), &problem.inputs)?;
-                chains(chosen.schedules(), &[], &read)?
+                let read = first_read(choice.schedules(), &problem.inputs)?;
+                chains(choice.schedules(), &[], &read)?
             }
             Some(Print::Program) => program.to_string(),
             Some(Print::Explain) => program.explain(),
-            Some(Print::Cost) => chosen.cost().to_string(),
+            Some(Print::Cost) => choice.cost().to_string(),
             Some(Print::Source) => rust_source(program, &SourceOptions::default()),
             Some(Print::Main) => match &self.out {
                 Some(folder) => write(&folder.path, &rust_main(program))?,
@@ -269,15 +271,16 @@ fn run_chosen<T: Element>(arguments: &Arguments, problem: &Problem, ranks: usize
     let shared: Shared<(Contraction, Found)> = Shared::new();
     let of_run = compute::<T>(&files, ranks, |world| {
         let of_limits = |machine: &Machine, limits| arguments.find(&problem.schedule, ranks, machine, limits);
-        let found =
-            arguments.choosing.machine_of(world, |machine, limits| Ok(of_limits(machine, limits)?.cost().seconds()))?;
+        let found = arguments
+            .choosing
+            .machine_of(world, |machine, limits| Ok(of_limits(machine, limits)?.choice.cost().seconds()))?;
         let find = || Ok((of_limits(&found.machine, arguments.choosing.limits()?)?, found.clone()));
-        let program = shared.get(world, find, |(chosen, _)| chosen.program())?;
+        let program = shared.get(world, find, |(chosen, _)| chosen.choice.program())?;
         if let Some((chosen, found)) = shared.found().filter(|_| world.is_root()) {
             if !arguments.json {
                 say(&(report::head(chosen, ranks, found) + &report::top(chosen, arguments.top)))?;
             }
-            remark_hints(chosen.program(), true);
+            remark_hints(chosen.choice.program(), true);
         }
         Ok(program)
     })?;
@@ -285,7 +288,7 @@ fn run_chosen<T: Element>(arguments: &Arguments, problem: &Problem, ranks: usize
         (Some(of_run), Some((chosen, found))) if arguments.json => {
             report::json(kernel, chosen, ranks, found, Some(&of_run))
         }
-        (Some(of_run), Some((chosen, _))) => ran(&of_run, Some(chosen.cost().seconds())),
+        (Some(of_run), Some((chosen, _))) => ran(&of_run, Some(chosen.choice.cost().seconds())),
         _ => String::new(),
     })
 }

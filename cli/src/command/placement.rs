@@ -15,9 +15,8 @@ use polyshard::draw;
 use polyshard::layout::joined;
 use polyshard::machine::units::{counted, seconds, table};
 use polyshard::machine::{Collective, Machine};
-use polyshard::planner::placement::{
-    CollectiveOptions, ParallelismMatrix, Ranked, Traffic, best_with, count, matrices,
-};
+use polyshard::planner::placement::{ParallelismMatrix, Ranked, Traffic, best, count, matrices};
+use polyshard::planner::reduce::ReduceOptions;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -111,8 +110,9 @@ pub fn placement(arguments: &Arguments) -> Result<String> {
             // A placement may cross all levels. Programs are searched for all-reduces only.
             let crossed = if sums { hierarchy.iter().filter(|&&count| count > 1).count() } else { 0 };
             let max_steps = arguments.hardware.max_steps(crossed)?;
-            let choice = CollectiveOptions { algorithm: arguments.hardware.algorithm(), max_steps };
-            best_with(machine, &found.axes, &found.workload, choice)?
+            let algorithm = arguments.hardware.algorithm();
+            let options = ReduceOptions { algorithm, max_steps, ..ReduceOptions::default() };
+            best(machine, &found.axes, &found.workload, &options)?
         }
         _ => {
             let all = matrices(&hierarchy, &found.axes)?;

@@ -321,23 +321,25 @@ impl Kernels {
 
     /// Chooses schedules for kernels with `auto`, on at most this many ranks of a machine.
     pub(crate) fn chosen(&self, ranks: usize, found: Found, limits: Limits) -> Result<Lowered> {
-        if let ([schedule], true) = (&self.schedules[..], self.rounds.is_empty()) {
-            let choice = schedule.auto(ranks, &found.machine).limits(limits).find()?;
-            let (program, schedules) = (choice.program().clone(), vec![choice.schedule().clone()]);
-            let (cost, bound) = (choice.cost().clone(), Some(choice.bound().elements()));
-            let chosen = Some((found, cost, choice.gap()));
-            return Ok(Lowered { program, schedules, rounds: Vec::new(), chosen, bound });
-        }
-        let mut search = SequenceSearch::new(ranks, &found.machine).limits(limits);
-        for (stage, schedule) in self.stages.iter().zip(&self.schedules) {
-            let [inputs, output] = values(stage);
-            search = search.stage(schedule, inputs, output[0]);
-        }
-        let search = search.rounds(self.rounds.clone());
-        let choice = self.asked.iter().fold(search, |search, name| search.keep(*name)).find()?;
+        let (choice, bound) = match (&self.schedules[..], self.rounds.is_empty()) {
+            ([schedule], true) => {
+                let choice = schedule.auto(ranks, &found.machine).limits(limits).find()?;
+                let bound = choice.bound().elements();
+                (choice, Some(bound))
+            }
+            _ => {
+                let mut search = SequenceSearch::new(ranks, &found.machine).limits(limits);
+                for (stage, schedule) in self.stages.iter().zip(&self.schedules) {
+                    let [inputs, output] = values(stage);
+                    search = search.stage(schedule, inputs, output[0]);
+                }
+                let search = search.rounds(self.rounds.clone());
+                (self.asked.iter().fold(search, |search, name| search.keep(*name)).find()?, None)
+            }
+        };
         let (program, schedules) = (choice.program().clone(), choice.schedules().to_vec());
         let chosen = Some((found, choice.cost().clone(), choice.gap()));
-        Ok(Lowered { program, schedules, rounds: self.rounds.clone(), chosen, bound: None })
+        Ok(Lowered { program, schedules, rounds: self.rounds.clone(), chosen, bound })
     }
 
     /// The program of all kernels.

@@ -17,7 +17,7 @@ use polyshard::layout::joined;
 use polyshard::machine::Machine;
 use polyshard::machine::units::{counted, scaled, seconds, table};
 use polyshard::planner::placement::{ParallelismMatrix, count, matrices};
-use polyshard::planner::reduce::{Hierarchy, Ranked, ReduceOptions, best_with};
+use polyshard::planner::reduce::{Hierarchy, Ranked, ReduceOptions, best};
 use std::collections::HashSet;
 use std::path::PathBuf;
 
@@ -128,7 +128,7 @@ impl Reduction {
         let max_steps = arguments.hardware.max_steps(hierarchy.counts().len() - 1)?;
         let options =
             ReduceOptions { max_steps, algorithm: arguments.hardware.algorithm(), ..ReduceOptions::default() };
-        let programs = best_with(&machine, &matrix, &axes, bytes, &options)?;
+        let programs = best(&machine, &matrix, &axes, bytes, &options)?;
         Ok(Self { machine, matrix, axes, hierarchy, bytes, programs })
     }
 

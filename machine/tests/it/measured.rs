@@ -4,7 +4,7 @@
 use expect_test::{Expect, expect};
 use polyshard_machine::{
     Algorithm, Collective, Device, GroupedCollective, Interconnect, Level, Machine, MachineError, Measurement, Profile,
-    calibrate, fit_link, fit_profiles, leave_one_out, seconds, seconds_of_messages,
+    fit_link, fit_profiles, leave_one_out, seconds, seconds_of_messages,
 };
 use proptest::prelude::*;
 
@@ -151,16 +151,6 @@ fn several_measurements_of_one_size_count_by_their_mean() {
     let fitted = fit_profiles(&machine(2), &all).unwrap();
     assert!(fitted.profiles().iter().all(|profile| profile.bytes.len() == 17));
     assert!(fitted.profiles().iter().flat_map(|profile| &profile.factor).all(|factor| (factor - 2.0).abs() < 1e-9));
-}
-
-#[test]
-fn bandwidths_are_calibrated_under_profiles() {
-    let true_machine = fit_profiles(&machine(4), &measured(&machine(4), |bytes| bytes.powf(0.1))).unwrap();
-    let all: Vec<Measurement> = measured(&true_machine, |_| 1.0);
-    let started = true_machine.clone().with_bandwidth("rank", 1e9).unwrap();
-    let found = calibrate(&started, &all).unwrap().machine;
-    assert!((found.levels()[0].bandwidth / 4e9 - 1.0).abs() < 1e-9);
-    assert_eq!(found.profiles(), true_machine.profiles());
 }
 
 #[test]

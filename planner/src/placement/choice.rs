@@ -6,8 +6,8 @@
 
 use super::{ParallelismMatrix, matrices};
 use crate::cost::Prices;
-use crate::reduce::{self, ReduceError};
-use polyshard_machine::{Algorithm, Collective, GroupedCollective, Machine};
+use crate::reduce::{self, ReduceError, ReduceOptions};
+use polyshard_machine::{Collective, GroupedCollective, Machine};
 
 /// One collective of a workload.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,23 +18,6 @@ pub struct Traffic {
     pub axes: Vec<usize>,
     /// The bytes that each rank holds before it.
     pub bytes: f64,
-}
-
-/// How the workload's collectives run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct CollectiveOptions {
-    /// How each collective is carried out.
-    pub algorithm: Algorithm,
-    /// The maximum number of steps of an all-reduce's program; with 1, all-reduces are direct.
-    pub max_steps: usize,
-}
-
-impl Default for CollectiveOptions {
-    /// Rings, and programs of at most five steps.
-    fn default() -> Self {
-        let reduce::ReduceOptions { algorithm, max_steps, .. } = reduce::ReduceOptions::default();
-        Self { algorithm, max_steps }
-    }
 }
 
 /// A placement with its time.
@@ -48,40 +31,35 @@ pub struct Ranked {
     pub seconds: f64,
 }
 
-/// Returns all placements of a mesh with these axes, best first, with the default choice of programs.
+/// Returns all placements of a mesh with these axes, best first; equally fast ones in the order of [`matrices`].
+/// All-reduces use programs of at most [`max_steps`](ReduceOptions::max_steps) steps; with 1, they are direct.
 ///
 /// ```
 /// use polyshard::layout::Collective;
 /// use polyshard::planner::placement::{Traffic, best};
+/// use polyshard::planner::reduce::ReduceOptions;
 /// use polyshard::prelude::*;
 /// // 4 replicas of a model in 16 shards: little between the replicas, much between the shards.
 /// let gradients = Traffic { operation: Collective::AllReduce, axes: vec![0], bytes: 1e8 };
 /// let activations = Traffic { operation: Collective::AllReduce, axes: vec![1], bytes: 1e9 };
-/// let placements = best(&Machine::preset("a100")?, &[4, 16], &[gradients, activations])?;
+/// let traffic = [gradients, activations];
+/// let placements = best(&Machine::preset("a100")?, &[4, 16], &traffic, &ReduceOptions::default())?;
 /// assert_eq!(placements[0].matrix.to_string(), "[[4 1] [1 16]]"); // a node holds a replica
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Errors
-/// As [`best_with`].
-pub fn best(machine: &Machine, axes: &[usize], traffic: &[Traffic]) -> Result<Vec<Ranked>, ReduceError> {
-    best_with(machine, axes, traffic, CollectiveOptions::default())
-}
-
-/// Returns all placements of a mesh with these axes, best first; equally fast ones in the order of [`matrices`].
-///
-/// # Errors
 /// If the axes cannot be placed on the machine, a collective names an axis that does not exist or the same one twice,
 /// or its bytes are negative or not finite.
-pub fn best_with(
+pub fn best(
     machine: &Machine,
     axes: &[usize],
     traffic: &[Traffic],
-    choice: CollectiveOptions,
+    options: &ReduceOptions,
 ) -> Result<Vec<Ranked>, ReduceError> {
     let mut ranked = Vec::new();
     for matrix in matrices(&machine.hierarchy(), axes)? {
-        let each = traffic.iter().map(|traffic| one(machine, &matrix, traffic, choice));
+        let each = traffic.iter().map(|traffic| one(machine, &matrix, traffic, options));
         let each = each.collect::<Result<Vec<_>, _>>()?;
         let seconds = each.iter().sum();
         ranked.push(Ranked { matrix, each, seconds });
@@ -95,12 +73,11 @@ fn one(
     machine: &Machine,
     matrix: &ParallelismMatrix,
     traffic: &Traffic,
-    choice: CollectiveOptions,
+    options: &ReduceOptions,
 ) -> Result<f64, ReduceError> {
-    let CollectiveOptions { algorithm, max_steps } = choice;
+    let &ReduceOptions { algorithm, max_steps, .. } = options;
     if traffic.operation == Collective::AllReduce && max_steps > 1 {
-        let options = reduce::ReduceOptions { algorithm, max_steps, ..reduce::ReduceOptions::default() };
-        let programs = reduce::best_with(machine, matrix, &traffic.axes, traffic.bytes, &options)?;
+        let programs = reduce::best(machine, matrix, &traffic.axes, traffic.bytes, options)?;
         let Some(fastest) = programs.first() else {
             panic!("{matrix} has no program of {max_steps} steps over axes {:?}: a bug in polyshard", traffic.axes)
         };

@@ -8,6 +8,7 @@ use super::problem::Problem;
 use super::state::Move;
 use crate::factor::{divisors, primes};
 use crate::part::{AxisPart, joined, split};
+use polyshard_layout::each_once;
 use std::collections::VecDeque;
 
 /// A point of a path: the digits of each dimension, minor first.
@@ -234,12 +235,6 @@ impl DigitTable {
                 divisors(part.extent).into_iter().filter(move |stride| (part.extent / stride).is_multiple_of(prime));
             strides.map(move |stride| AxisPart { stride: part.stride * stride, extent: prime, ..part })
         });
-        let mut candidates: Vec<AxisPart> = Vec::new();
-        digits.for_each(|digit| {
-            if !candidates.contains(&digit) {
-                candidates.push(digit);
-            }
-        });
-        candidates
+        each_once(digits)
     }
 }

@@ -1,15 +1,16 @@
-//! The fastest program of a reduction.
+//! The time of a program by the prices of all programs, and the fastest program of a reduction.
 //!
-//! All programs are synthesised, lowered and priced. Steps shared by several programs are priced once, so a thousand
+//! To find it, all programs are synthesised, lowered and priced. Steps shared by several programs are priced once, so a thousand
 //! programs cost little more than their few dozen distinct steps.
 
 use super::lower::Lowering;
-use super::{AllowedMasters, Hierarchy, ReduceError, ReductionProgram, Simulation, synthesize};
-use crate::cost::Prices;
+use super::{AllowedMasters, Hierarchy, ReduceError, ReductionProgram, synthesize};
+use crate::cost::{Prices, known};
 use crate::placement::ParallelismMatrix;
 use polyshard_machine::{Algorithm, Machine, MachineError, Seconds};
 use polyshard_program::reduction::{Collective, Lowered};
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 /// Which programs are tried, and how collectives run.
@@ -30,6 +31,58 @@ impl Default for ReduceOptions {
     }
 }
 
+/// The time of a program, step by step.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Simulation {
+    /// Each step's time.
+    pub steps: Vec<Seconds>,
+}
+
+impl Simulation {
+    /// Returns the seconds of all steps.
+    #[must_use]
+    pub fn total(&self) -> f64 {
+        self.steps.iter().map(Seconds::total).sum()
+    }
+}
+
+impl fmt::Display for Simulation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.3e} s", self.total())?;
+        self.steps.iter().try_for_each(|step| write!(f, "\n  {step}"))
+    }
+}
+
+/// Returns the time of a lowered program that sums `bytes` on every rank.
+///
+/// ```
+/// use polyshard::machine::Algorithm;
+/// use polyshard::planner::placement::ParallelismMatrix;
+/// use polyshard::planner::reduce::{AllowedMasters, Hierarchy, simulate, synthesize};
+/// use polyshard::prelude::*;
+/// let machine = Machine::preset("a100")?;
+/// let matrix = ParallelismMatrix::new(vec![vec![4, 16]])?;
+/// let direct = &synthesize(&Hierarchy::on_machine(&machine, &matrix, &[0])?, 1, AllowedMasters::OthersIdle)[0];
+/// let lowered = direct.lower(&matrix, &[0])?;
+/// let simulation = simulate(&machine, &lowered, 1e9, Algorithm::Ring)?;
+/// assert_eq!(simulation.steps[0].bottleneck.as_deref(), Some("the ports out of node 0"));
+/// assert!((simulation.steps[0].transfer - 2.0 * 63.0 / 64.0 / 8.0).abs() < 1e-9);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// If the program is for another number of ranks than the machine has, or the bytes are negative or not finite.
+pub fn simulate(
+    machine: &Machine,
+    lowered: &Lowered,
+    bytes: f64,
+    algorithm: Algorithm,
+) -> Result<Simulation, ReduceError> {
+    let prices = Prices::new(machine).by(algorithm);
+    let steps = lowered.steps().iter().map(|step| prices.step(step, bytes));
+    Ok(Simulation { steps: steps.collect::<Result<_, _>>()? })
+}
+
 /// A program with its time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ranked {
@@ -41,36 +94,23 @@ pub struct Ranked {
     pub simulation: Simulation,
 }
 
-/// Returns all programs of a reduction of `bytes` per rank over `axes`, fastest first, with the default options.
+/// Returns all programs of a reduction of `bytes` per rank over `axes`, fastest first; of equally fast ones, those of
+/// fewer steps first.
 ///
 /// ```
 /// use polyshard::planner::placement::ParallelismMatrix;
-/// use polyshard::planner::reduce::best;
+/// use polyshard::planner::reduce::{ReduceOptions, best};
 /// use polyshard::prelude::*;
 /// let machine = Machine::preset("a100")?.with_counts(&[2, 16])?;
 /// let matrix = ParallelismMatrix::new(vec![vec![2, 4], vec![1, 4]])?;
-/// let programs = best(&machine, &matrix, &[0], 1e9)?;
+/// let programs = best(&machine, &matrix, &[0], 1e9, &ReduceOptions::default())?;
 /// assert_eq!(programs[0].program.to_string(), "ReduceScatter-AllReduce-AllGather");
 /// # Ok::<(), polyshard::Error>(())
 /// ```
 ///
 /// # Errors
-/// As [`best_with`].
-pub fn best(
-    machine: &Machine,
-    matrix: &ParallelismMatrix,
-    axes: &[usize],
-    bytes: f64,
-) -> Result<Vec<Ranked>, ReduceError> {
-    best_with(machine, matrix, axes, bytes, &ReduceOptions::default())
-}
-
-/// Returns all programs of a reduction of `bytes` per rank over `axes`, fastest first; of equally fast ones, those of
-/// fewer steps first.
-///
-/// # Errors
 /// If the matrix is not for this machine, an axis does not exist or is named twice, or the bytes are negative or not finite.
-pub fn best_with(
+pub fn best(
     machine: &Machine,
     matrix: &ParallelismMatrix,
     axes: &[usize],
@@ -84,19 +124,14 @@ pub fn best_with(
     let mut lowering = Lowering::new(matrix, axes)?;
     let prices = Prices::new(machine).by(options.algorithm);
     // Equal groups share one allocation, which `lowering` keeps alive.
-    let mut known: HashMap<(Collective, usize, *const Vec<Vec<usize>>), Seconds> = HashMap::new();
+    let mut prices_of: HashMap<(Collective, usize, *const Vec<Vec<usize>>), Seconds> = HashMap::new();
     let mut ranked = Vec::new();
     for program in synthesize(&hierarchy, options.max_steps, options.masters) {
         let lowered = lowering.lower(&program)?;
         let mut simulation = Simulation::default();
         for step in lowered.steps() {
             let key = (step.collective, step.parts, Arc::as_ptr(&step.groups));
-            let seconds = match known.get(&key) {
-                Some(seconds) => seconds.clone(),
-                None => prices.step(step, bytes)?,
-            };
-            known.insert(key, seconds.clone());
-            simulation.steps.push(seconds);
+            simulation.steps.push(known(&mut prices_of, key, || prices.step(step, bytes))?);
         }
         ranked.push(Ranked { program, lowered, simulation });
     }

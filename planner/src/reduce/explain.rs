@@ -2,8 +2,7 @@
 
 use super::hierarchy::Hierarchy;
 use super::instruction::Instruction;
-use super::plan::ReductionPlan;
-use super::strategy::Strategy;
+use super::plan::{ReductionPlan, Strategy};
 use polyshard_machine::Collective;
 use polyshard_program::reduction::listed;
 use std::fmt;

@@ -90,36 +90,12 @@ impl Hierarchy {
     }
 }
 
-/// The ways to write a matrix as a hierarchy (Xie et al., table 1).
 impl ParallelismMatrix {
-    /// Returns the factors by columns: the machine's levels, each split by the axes.
-    #[must_use]
-    pub fn by_columns(&self) -> Vec<usize> {
-        let levels = 0..self.hierarchy().len();
-        levels.flat_map(|level| self.rows().iter().map(move |row| row[level])).collect()
-    }
-
-    /// Returns the factors by rows: the axes, each split by the machine's levels.
-    #[must_use]
-    pub fn by_rows(&self) -> Vec<usize> {
-        self.rows().concat()
-    }
-
-    /// Returns the factors of these axes alone, by rows.
-    ///
-    /// # Errors
-    /// If an axis does not exist or is named twice.
-    pub fn factors(&self, axes: &[usize]) -> Result<Vec<usize>, PlacementError> {
-        self.check_axes(axes)?;
-        Ok(axes.iter().flat_map(|&axis| self.rows()[axis].iter().copied()).collect())
-    }
-
     /// Returns the factors of these axes with those of one level multiplied, one per level.
     ///
     /// ```
     /// use polyshard::planner::placement::ParallelismMatrix;
     /// let matrix = ParallelismMatrix::new(vec![vec![1, 2, 3], vec![4, 5, 6], vec![7, 8, 9]])?;
-    /// assert_eq!(matrix.factors(&[0, 2])?, [1, 2, 3, 7, 8, 9]);
     /// assert_eq!(matrix.collapsed(&[0, 2])?, [7, 16, 27]);
     /// # Ok::<(), polyshard::Error>(())
     /// ```

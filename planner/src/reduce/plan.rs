@@ -4,17 +4,47 @@
 //! proved before anything is made for it: a wrong one would silently give a wrong sum. All ranks choose the same plan
 //! without communication, since choosing is arithmetic.
 
-use super::choice::best;
+use super::choice::{ReduceOptions, Simulation, best};
 use super::error::ReduceError;
-use super::program::ReductionProgram;
-use super::simulate::Simulation;
-use super::strategy::Strategy;
+use super::instruction::ReductionProgram;
 use crate::cost::Prices;
 use crate::placement::{AxisRef, PlacedMesh};
 use polyshard_layout::{Name, Placement, Sharding};
 use polyshard_machine::Collective;
 use polyshard_program::reduction::{Lowered, LoweredStep, Procedure, listed};
 use polyshard_program::{self as data, DType};
+
+/// How a reduction runs.
+///
+/// ```
+/// use polyshard::planner::placement::{ParallelismMatrix, PlacedMesh};
+/// use polyshard::planner::reduce::Strategy;
+/// use polyshard::prelude::*;
+/// let machine = Machine::preset("a100")?.with_counts(&[2, 2])?;
+/// let placed = PlacedMesh::new(&Mesh::new([("data", 4)]), &machine, &ParallelismMatrix::new(vec![vec![2, 2]])?)?;
+/// let seconds = |strategy| {
+///     let sum = placed.reduction(&["data"], 1 << 20, DType::F32, strategy)?;
+///     Ok::<_, polyshard::Error>(sum.simulation().total())
+/// };
+/// assert!(seconds(Strategy::Best)? < seconds(Strategy::Direct)?);
+/// # Ok::<(), polyshard::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Strategy {
+    /// In one all-reduce of each group.
+    Direct,
+    /// By the fastest program of at most five steps on the machine of the placement, by the machine's model
+    /// ([`best`](super::best)).
+    #[default]
+    Best,
+    /// By this program, lowered for the placement and proved.
+    Program(ReductionProgram),
+    /// By these steps, which may be written by hand or for no hierarchy at all; they are proved.
+    Lowered(Lowered),
+    /// In the order of the mesh's coordinates: the same bits for every placement and every number of ranks per node, on
+    /// threads and on MPI, at the price of a step in which all ranks exchange with all.
+    Deterministic,
+}
 
 /// A reduction of arrays of one length over axes of a placed mesh; made by [`PlacedMesh::reduction`].
 #[derive(Clone, Debug, PartialEq)]
@@ -86,7 +116,8 @@ impl PlacedMesh {
         let procedure = match &strategy {
             Strategy::Direct => one,
             Strategy::Best => {
-                let Some(fastest) = best(machine, matrix, &axes, bytes)?.into_iter().next() else {
+                let Some(fastest) = best(machine, matrix, &axes, bytes, &ReduceOptions::default())?.into_iter().next()
+                else {
                     panic!("{matrix} has no program for axes {axes:?}: this is a bug in polyshard")
                 };
                 instructions = Some(fastest.program);
@@ -235,11 +266,5 @@ impl ReductionPlan {
     #[must_use]
     pub fn simulation(&self) -> &Simulation {
         &self.simulation
-    }
-
-    /// Returns the time of one all-reduce on the machine of the placement.
-    #[must_use]
-    pub fn simulation_of_direct(&self) -> &Simulation {
-        &self.direct
     }
 }

@@ -14,8 +14,7 @@
 //! levels.
 
 use super::Hierarchy;
-use super::instruction::{Form, Instruction};
-use super::program::ReductionProgram;
+use super::instruction::{Form, Instruction, ReductionProgram};
 use polyshard_program::reduction::{COLLECTIVES, Collective, Context, Effect};
 use std::collections::{HashMap, HashSet};
 

@@ -3,7 +3,7 @@
 use super::{Carry, Item, Sequence, SequenceError, Stage};
 use crate::PlanOptions;
 use crate::redistribute::redistribution_with;
-use polyshard_layout::{DType, Name, Sharding};
+use polyshard_layout::{DType, Name, Sharding, each_once};
 use polyshard_program::{
     Array, ArrayId, ArrayKind, Body, Carried, End, MOST_ROUNDS, Program, ProgramError, Rounds, Statement, Transfer,
     Until,
@@ -516,14 +516,7 @@ impl Builder {
 
     /// All names, without repetitions.
     fn names(&self) -> Vec<Name> {
-        let mut names = Vec::new();
-        for value in &self.scope {
-            let name = self.values[*value].name;
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        names
+        each_once(self.scope.iter().map(|value| self.values[*value].name))
     }
 }
 

@@ -3,9 +3,7 @@
 use expect_test::{Expect, expect};
 use polyshard_machine::{Algorithm, Machine};
 use polyshard_planner::placement::{ParallelismMatrix, matrices};
-use polyshard_planner::reduce::{
-    AllowedMasters, Hierarchy, Ranked, ReduceOptions, best, best_with, simulate, synthesize,
-};
+use polyshard_planner::reduce::{AllowedMasters, Hierarchy, Ranked, ReduceOptions, best, simulate, synthesize};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -40,7 +38,7 @@ fn the_simulated_cases_are_as_fast_as_measured_within_a_fifth() {
                 let matrix = ParallelismMatrix::new(rows).expect("a matrix");
                 for (algorithm, key) in [(Algorithm::Ring, "measured_ring_s"), (Algorithm::Tree, "measured_tree_s")] {
                     let options = ReduceOptions { algorithm, max_steps: 1, ..ReduceOptions::default() };
-                    let ranked = best_with(&a100(4), &matrix, &axes, PAYLOAD, &options).expect("it can be reduced");
+                    let ranked = best(&a100(4), &matrix, &axes, PAYLOAD, &options).expect("it can be reduced");
                     let (simulated, measured) = (ranked[0].simulation.total(), numbers(&case[key][nth]));
                     // The two cells inside a node are 20.4 and 20.5% off; see `table3`.
                     assert!(near(simulated, measured) || measured < 1.0, "{matrix} {key}: {simulated} {measured}");
@@ -48,7 +46,7 @@ fn the_simulated_cases_are_as_fast_as_measured_within_a_fifth() {
             }
         } else {
             let matrix = ParallelismMatrix::new(numbers(&case["matrix"])).expect("a matrix");
-            let ranked = best(&a100(2), &matrix, &axes, PAYLOAD).expect("it can be reduced");
+            let ranked = best(&a100(2), &matrix, &axes, PAYLOAD, &ReduceOptions::default()).expect("it can be reduced");
             assert!(near(direct(&ranked).simulation.total(), numbers(&case["measured_ring_s"]["AllReduce"])));
             assert!(near(ranked[0].simulation.total(), numbers(&case["measured_ring_s"]["best"])));
             let hierarchy = Hierarchy::on_machine(&a100(2), &matrix, &axes).expect("axes exist");
@@ -60,7 +58,8 @@ fn the_simulated_cases_are_as_fast_as_measured_within_a_fifth() {
 
 #[test]
 fn a_choice_can_be_explained_step_by_step() {
-    let ranked = best(&a100(2), &matrix(&[&[2, 4], &[1, 4]]), &[0], PAYLOAD).expect("it can be reduced");
+    let ranked = best(&a100(2), &matrix(&[&[2, 4], &[1, 4]]), &[0], PAYLOAD, &ReduceOptions::default())
+        .expect("it can be reduced");
     let explain = |ranked: &Ranked, expect: Expect| {
         expect.assert_eq(&format!("{} {}\n", ranked.program, ranked.simulation));
     };
@@ -85,14 +84,16 @@ fn a_choice_can_be_explained_step_by_step() {
 #[test]
 fn reductions_inside_a_node_are_direct() {
     // Xie et al., result 3.
-    let ranked = best(&a100(4), &matrix(&[&[1, 8], &[4, 2]]), &[0], PAYLOAD).expect("it can be reduced");
+    let ranked = best(&a100(4), &matrix(&[&[1, 8], &[4, 2]]), &[0], PAYLOAD, &ReduceOptions::default())
+        .expect("it can be reduced");
     assert_eq!(ranked[0].program.to_string(), "AllReduce");
 }
 
 #[test]
 fn small_arrays_are_reduced_in_few_messages_and_large_ones_with_few_bytes() {
     let chosen = |bytes| {
-        let ranked = best(&a100(4), &matrix(&[&[4, 16]]), &[0], bytes).expect("it can be reduced");
+        let ranked =
+            best(&a100(4), &matrix(&[&[4, 16]]), &[0], bytes, &ReduceOptions::default()).expect("it can be reduced");
         ranked[0].program.to_string()
     };
     assert_eq!(chosen(PAYLOAD), "ReduceScatter-AllReduce-AllGather");
@@ -103,14 +104,19 @@ fn small_arrays_are_reduced_in_few_messages_and_large_ones_with_few_bytes() {
 
 #[test]
 fn a_reduction_over_one_rank_takes_no_time() {
-    let ranked = best(&a100(4), &matrix(&[&[1, 1], &[4, 16]]), &[0], PAYLOAD).expect("it can be reduced");
+    let ranked = best(&a100(4), &matrix(&[&[1, 1], &[4, 16]]), &[0], PAYLOAD, &ReduceOptions::default())
+        .expect("it can be reduced");
     assert_eq!((ranked.len(), ranked[0].simulation.total(), ranked[0].program.to_string()), (1, 0.0, "nothing".into()));
 }
 
 #[test]
 fn what_cannot_be_reduced_is_refused() {
     let refused = |matrix: &ParallelismMatrix, axes: &[usize], bytes, expect: Expect| {
-        expect.assert_eq(&best(&a100(4), matrix, axes, bytes).expect_err("it cannot be reduced").to_string());
+        expect.assert_eq(
+            &best(&a100(4), matrix, axes, bytes, &ReduceOptions::default())
+                .expect_err("it cannot be reduced")
+                .to_string(),
+        );
     };
     let fits = matrix(&[&[4, 16]]);
     refused(
@@ -147,7 +153,7 @@ proptest! {
         let algorithm = if tree { Algorithm::Tree } else { Algorithm::Ring };
         for axis in 0..2 {
             let options = ReduceOptions { algorithm, ..ReduceOptions::default() };
-            let ranked = best_with(&machine, matrix, &[axis], bytes, &options).expect("it can be reduced");
+            let ranked = best(&machine, matrix, &[axis], bytes, &options).expect("it can be reduced");
             let total = |ranked: &Ranked| ranked.simulation.total();
             prop_assert!(ranked.windows(2).all(|pair| total(&pair[0]) <= total(&pair[1]) * (1.0 + 1e-8)));
             prop_assert!(total(&ranked[0]) <= total(direct(&ranked)));

@@ -2,12 +2,11 @@
 
 use expect_test::{Expect, expect};
 use polyshard_machine::{
-    Algorithm, Collective, GroupedCollective, Interconnect, Level, Machine, Measurement, calibrate, cross_validate,
-    seconds,
+    Algorithm, Collective, GroupedCollective, Interconnect, Level, Machine, Measurement, Profile, seconds,
 };
-use proptest::prelude::*;
-
+use polyshard_testing::planner::calibration::calibrate;
 use polyshard_testing::planner::machines::machines;
+use proptest::prelude::*;
 
 fn took(machine: &Machine, operation: Collective, group: &[usize], bytes: f64) -> (f64, f64) {
     let collective = GroupedCollective { operation, groups: vec![group.to_vec()], bytes };
@@ -173,9 +172,22 @@ fn measurements_that_say_nothing_are_refused() {
              give lower latencies"
         ],
     );
-    let folds = cross_validate(&machine, &[measured(vec![vec![0, 1]], 1.0)], 2).expect_err("one measurement");
-    expect!["cannot cross-validate 1 measurements in 2 folds; give 2 folds or more, and no more than measurements"]
-        .assert_eq(&folds.to_string());
+}
+
+#[test]
+fn bandwidths_are_calibrated_under_profiles() {
+    let (operation, ranks) = (Collective::AllReduce, 4);
+    let profile = Profile { operation, ranks, bytes: vec![1e3, 1e8], factor: vec![2.0, 6.0] };
+    let truth = Machine::preset("a100").and_then(|machine| machine.with_profiles(vec![profile])).expect("a machine");
+    let measured = |bytes: f64| {
+        let collective = GroupedCollective { operation, groups: vec![(0..ranks).collect()], bytes };
+        let seconds = seconds(&truth, &collective, Algorithm::Ring).expect("it can be done").total();
+        Measurement { collective, algorithm: Algorithm::Ring, seconds }
+    };
+    let started = truth.clone().with_bandwidth("gpu", 1e9).expect("more than 0");
+    let found = calibrate(&started, &[1e3, 1e5, 1e7].map(measured)).expect("it can be fitted").machine;
+    assert!(near(found.levels()[1].bandwidth, truth.levels()[1].bandwidth));
+    assert_eq!(found.profiles(), truth.profiles());
 }
 
 proptest! {

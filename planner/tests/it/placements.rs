@@ -1,8 +1,9 @@
 //! Placements: worked examples, all matrices against brute force, refused input, and the best for a workload.
 
 use expect_test::{Expect, expect};
-use polyshard_machine::{Algorithm, Collective, Machine};
-use polyshard_planner::placement::{CollectiveOptions, ParallelismMatrix, Traffic, best, best_with, count, matrices};
+use polyshard_machine::{Collective, Machine};
+use polyshard_planner::placement::{ParallelismMatrix, Traffic, best, count, matrices};
+use polyshard_planner::reduce::ReduceOptions;
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -84,11 +85,11 @@ fn axes_that_cannot_be_placed_are_told_what_would_fit() {
     let traffic = Traffic { operation: Collective::AllGather, axes: vec![3], bytes: 1.0 };
     let machine = Machine::preset("a100").expect("a preset");
     refused(
-        best(&machine, &[8, 8], std::slice::from_ref(&traffic)),
+        best(&machine, &[8, 8], std::slice::from_ref(&traffic), &ReduceOptions::default()),
         expect!["no axis 3; the matrix [[1 8] [4 2]] has 2 axes, numbered from 0"],
     );
     refused(
-        best(&machine, &[8, 8], &[Traffic { axes: vec![0], bytes: -1.0, ..traffic }]),
+        best(&machine, &[8, 8], &[Traffic { axes: vec![0], bytes: -1.0, ..traffic }], &ReduceOptions::default()),
         expect!["an amount of data must be 0 bytes or more, found -1"],
     );
 }
@@ -169,7 +170,9 @@ proptest! {
 fn the_best_placement_keeps_heavy_traffic_inside_nodes() {
     let machine = Machine::preset("a100").expect("a preset");
     let reduce = |axis, bytes| Traffic { operation: Collective::AllReduce, axes: vec![axis], bytes };
-    let first = |traffic: &[Traffic]| best(&machine, &[8, 8], traffic).expect("they fit")[0].matrix.to_string();
+    let first = |traffic: &[Traffic]| {
+        best(&machine, &[8, 8], traffic, &ReduceOptions::default()).expect("they fit")[0].matrix.to_string()
+    };
     assert_eq!(first(&[reduce(0, 1e9)]), "[[1 8] [4 2]]");
     assert_eq!(first(&[reduce(1, 1e9)]), "[[4 2] [1 8]]");
     assert_eq!(first(&[reduce(0, 1e9), reduce(1, 1e8)]), "[[1 8] [4 2]]");
@@ -185,11 +188,11 @@ fn a_workload_takes_as_long_as_its_parts() {
         Traffic { operation: Collective::AllGather, axes: vec![1, 2], bytes: 1e7 },
         Traffic { operation: Collective::AllToAll, axes: vec![2], bytes: 1e8 },
     ];
-    let direct = CollectiveOptions { algorithm: Algorithm::Ring, max_steps: 1 };
-    let ranked = best(&machine, &[4, 2, 8], &traffic).expect("they fit");
+    let direct = ReduceOptions { max_steps: 1, ..ReduceOptions::default() };
+    let ranked = best(&machine, &[4, 2, 8], &traffic, &ReduceOptions::default()).expect("they fit");
     assert_eq!(ranked.len(), matrices(&[4, 16], &[4, 2, 8]).expect("they fit").len());
     assert!(ranked.windows(2).all(|pair| pair[0].seconds <= pair[1].seconds));
-    let plain = best_with(&machine, &[4, 2, 8], &traffic, direct).expect("they fit");
+    let plain = best(&machine, &[4, 2, 8], &traffic, &direct).expect("they fit");
     for placed in &ranked {
         assert!((placed.each.iter().sum::<f64>() / placed.seconds - 1.0).abs() < 1e-12);
         // Programs can only improve all-reduces, and change nothing else.

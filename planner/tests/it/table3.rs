@@ -6,10 +6,9 @@
 //! alone.
 
 use expect_test::expect;
-use polyshard_machine::{
-    Algorithm, Collective, GroupedCollective, Machine, Measurement, calibrate, cross_validate, seconds,
-};
+use polyshard_machine::{Algorithm, Collective, GroupedCollective, Machine, Measurement, seconds};
 use polyshard_planner::placement::ParallelismMatrix;
+use polyshard_testing::planner::calibration::{calibrate, cross_validate};
 
 /// Bytes on each GPU in all ten runs.
 const PAYLOAD: f64 = 10.0 * (1u64 << 29) as f64 * 4.0;

@@ -54,7 +54,6 @@ impl Schedule {
     /// an index names no dimension or several, `Sharding` if the clauses are not a sharding, `PartialInput` for
     /// partial sums of an input, and `NoSum` if the kernel does not add.
     #[track_caller]
-    #[must_use = "a schedule is a value: use the one that the step returns"]
     pub fn shard(self, tensor: impl Into<Name>, clauses: impl IntoIterator<Item = Clause>) -> Self {
         self.apply(Step::Shard { tensor: tensor.into(), clauses: clauses.into_iter().collect() })
     }
@@ -109,7 +108,6 @@ impl Schedule {
     /// the two does not exist, `NoSharding` if no step shards the tensor, `Twice` if it is communicated already, and
     /// `Tensorized` at a loop of the leaf.
     #[track_caller]
-    #[must_use = "a schedule is a value: use the one that the step returns"]
     pub fn communicate(self, tensor: impl Into<Name>, at: impl Into<Name>) -> Self {
         self.apply(Step::Communicate { tensor: tensor.into(), at: at.into() })
     }
@@ -179,7 +177,6 @@ impl Schedule {
     /// the input shifts between neighbours and would begin more than one iteration ahead, or if the output's sums shift between neighbours,
     /// or are [reassociated](Self::reassociate).
     #[track_caller]
-    #[must_use = "a schedule is a value: use the one that the step returns"]
     pub fn pipeline(self, t: impl Into<Name>, depth: usize) -> Self {
         self.apply(Step::Pipeline { t: t.into(), depth })
     }
@@ -221,7 +218,6 @@ impl Schedule {
     /// `steps` is 0 or more than 64, `NoTimeSteps` if the kernel cannot be applied to its own output, or not with one halo, and `Twice` if
     /// the schedule has the step already.
     #[track_caller]
-    #[must_use = "a schedule is a value: use the one that the step returns"]
     pub fn halo(self, tensor: impl Into<Name>, steps: usize) -> Self {
         self.apply(Step::Halo { tensor: tensor.into(), steps })
     }
@@ -262,7 +258,6 @@ impl Schedule {
     /// [`lower`](Self::lower) returns an error of [kind](crate::ErrorKind) `UnknownTensor` if there is no such tensor, `NoInterior` if it
     /// is not fetched as a halo, or the leaf cannot be cut, and `Twice` if the schedule has the step already.
     #[track_caller]
-    #[must_use = "a schedule is a value: use the one that the step returns"]
     pub fn interior_first(self, tensor: impl Into<Name>) -> Self {
         self.apply(Step::InteriorFirst { tensor: tensor.into() })
     }
@@ -304,7 +299,6 @@ impl Schedule {
     /// [`lower`](Self::lower) returns an error of [kind](crate::ErrorKind) `UnknownTensor` if there is no such tensor, `NotSummed` if it is
     /// an input, and `Twice` if the schedule has the step already.
     #[track_caller]
-    #[must_use = "a schedule is a value: use the one that the step returns"]
     pub fn reassociate(self, tensor: impl Into<Name>) -> Self {
         self.apply(Step::Reassociate { tensor: tensor.into() })
     }
@@ -327,7 +321,6 @@ impl Schedule {
     /// one, `NotInnermost` if others are inside, `NotABox` if their instances are not a box, and `Twice` if there is
     /// a leaf already.
     #[track_caller]
-    #[must_use = "a schedule is a value: use the one that the step returns"]
     pub fn tensorize<N: Into<Name>>(self, loops: impl IntoIterator<Item = N>) -> Self {
         self.apply(Step::Tensorize { loops: names(loops), kind: None })
     }
@@ -337,7 +330,6 @@ impl Schedule {
     /// # Errors
     /// As [`tensorize`](Self::tensorize); `OtherLeaf` if the leaf is of another kind.
     #[track_caller]
-    #[must_use = "a schedule is a value: use the one that the step returns"]
     pub fn tensorize_as<N: Into<Name>>(self, loops: impl IntoIterator<Item = N>, kind: LeafKind) -> Self {
         self.apply(Step::Tensorize { loops: names(loops), kind: Some(kind) })
     }
@@ -375,7 +367,6 @@ impl Schedule {
     /// # Errors
     /// As [`tensorize`](Self::tensorize); `BadName` if `leaf` is not a name, and `NoTiles` if an operand has no tile.
     #[track_caller]
-    #[must_use = "a schedule is a value: use the one that the step returns"]
     pub fn tensorize_with<N: Into<Name>>(self, loops: impl IntoIterator<Item = N>, leaf: impl Into<Name>) -> Self {
         self.apply(Step::Tensorize { loops: names(loops), kind: Some(LeafKind::Named(leaf.into())) })
     }
@@ -387,7 +378,6 @@ impl Schedule {
     /// [`lower`](Self::lower) returns an error of [kind](crate::ErrorKind) `UnknownTensor` or `UnknownAxis` if one
     /// does not exist, and `Unexpected` if the transfer has another pattern.
     #[track_caller]
-    #[must_use = "a schedule is a value: use the one that the step returns"]
     pub fn expect(self, tensor: impl Into<Name>, pattern: Pattern) -> Self {
         self.apply(Step::Expect { tensor: tensor.into(), pattern })
     }
@@ -434,7 +424,6 @@ impl Schedule {
     /// [`lower`](Self::lower) returns an error of [kind](crate::ErrorKind) `UnknownTensor` if there is no such tensor, `BadShare` if the
     /// share is not from 0 to 1, `NotMoved` if there is no transfer, and `LittleOverlap` if less can be hidden.
     #[track_caller]
-    #[must_use = "a schedule is a value: use the one that the step returns"]
     pub fn expect_overlap(self, tensor: impl Into<Name>, share: f64) -> Self {
         self.apply(Step::ExpectOverlap { tensor: tensor.into(), share: Share::new(share) })
     }

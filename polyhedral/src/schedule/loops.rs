@@ -35,7 +35,6 @@ impl Schedule {
     /// `Distributed`, `Tensorized` or `Communicated` if `i` can no longer be replaced; `NameTaken` or `BadName` for a
     /// new loop; `BadCount` if `size` is 0; `OutOfReach` if indices might overflow.
     #[track_caller]
-    #[must_use = "a schedule is a value: use the one that the step returns"]
     pub fn split(self, i: impl Into<Name>, outer: impl Into<Name>, inner: impl Into<Name>, size: usize) -> Self {
         self.apply(Step::Split { i: i.into(), outer: outer.into(), inner: inner.into(), size })
     }
@@ -68,7 +67,6 @@ impl Schedule {
     /// # Errors
     /// As [`split`](Self::split); `BadCount` if `parts` is 0.
     #[track_caller]
-    #[must_use = "a schedule is a value: use the one that the step returns"]
     pub fn divide(self, i: impl Into<Name>, outer: impl Into<Name>, inner: impl Into<Name>, parts: usize) -> Self {
         self.apply(Step::Divide { i: i.into(), outer: outer.into(), inner: inner.into(), parts })
     }
@@ -99,7 +97,6 @@ impl Schedule {
     /// [`lower`](Self::lower) returns an error of [kind](crate::ErrorKind) `UnknownLoop` or `ListedTwice` for the
     /// list, and `Distributed` if a loop that is bound to a mesh axis would move.
     #[track_caller]
-    #[must_use = "a schedule is a value: use the one that the step returns"]
     pub fn reorder<N: Into<Name>>(self, order: impl IntoIterator<Item = N>) -> Self {
         self.apply(Step::Reorder { order: names(order) })
     }
@@ -128,7 +125,6 @@ impl Schedule {
     /// As [`split`](Self::split) for both loops; `NotAdjacent` if `j` is not directly inside `i`, and `TooLarge` if
     /// the iterations of both cannot be counted.
     #[track_caller]
-    #[must_use = "a schedule is a value: use the one that the step returns"]
     pub fn fuse(self, i: impl Into<Name>, j: impl Into<Name>, fused: impl Into<Name>) -> Self {
         self.apply(Step::Fuse { i: i.into(), j: j.into(), fused: fused.into() })
     }
@@ -231,7 +227,6 @@ impl Schedule {
     /// `ListedTwice` if a loop is listed twice, `AxisDistributed` if an axis has a loop already, and `TooManyRanks`
     /// beyond 2^31 - 1 ranks.
     #[track_caller]
-    #[must_use = "a schedule is a value: use the one that the step returns"]
     pub fn distribute<A: Into<Name>, B: Into<Name>, C: Into<Name>>(
         self,
         loops: impl IntoIterator<Item = A>,
@@ -281,7 +276,6 @@ impl Schedule {
     /// `NameTaken` if a loop has it, `TooManyRanks` beyond 2^31 - 1 ranks, and `CopiesApart` if the output is sharded along one of
     /// the axes.
     #[track_caller]
-    #[must_use = "a schedule is a value: use the one that the step returns"]
     pub fn replicate(self, mesh: &Mesh) -> Self {
         self.apply(Step::Replicate { mesh: mesh.clone() })
     }
@@ -333,7 +327,6 @@ impl Schedule {
     /// loops, `Distributed` or `Tensorized` if `t` is not a serial loop outside the leaf, and `NotOutside` if `t` is
     /// not inside of those that it is rotated by, now or after later steps.
     #[track_caller]
-    #[must_use = "a schedule is a value: use the one that the step returns"]
     pub fn rotate<N: Into<Name>>(self, t: impl Into<Name>, by: impl IntoIterator<Item = N>) -> Self {
         self.apply(Step::Rotate { t: t.into(), by: names(by) })
     }

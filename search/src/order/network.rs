@@ -6,6 +6,7 @@
 //! the order of a hash map; ours does not.
 
 use omeco::{EinCode, Initializer, NestedEinsum, ScoreFunction, TreeSA, optimize_treesa};
+use polyshard_layout::each_once;
 use std::collections::HashMap;
 
 /// Size of one annealing: temperatures, and trees that are annealed in parallel.
@@ -123,17 +124,6 @@ impl<'a> Contracted<'a> {
             }
         }
     }
-}
-
-/// The distinct ones, in order of first occurrence.
-pub(super) fn each_once(indices: impl IntoIterator<Item = usize>) -> Vec<usize> {
-    let mut found = Vec::new();
-    for index in indices {
-        if !found.contains(&index) {
-            found.push(index);
-        }
-    }
-    found
 }
 
 impl Network {

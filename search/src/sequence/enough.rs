@@ -5,13 +5,12 @@
 //! long as all meshes are examined.
 
 use super::SequenceSearch;
-use super::known::Known;
-use super::laid::Laid;
-use super::stage::Stage;
+use super::known::{Known, Laid};
 use super::state::State;
 use crate::enough::{Trial, enough, iterations, most_ranks, wide};
 use crate::error::Enough;
-use polyshard_layout::Name;
+use crate::stages::Stage;
+use polyshard_layout::each_once;
 use polyshard_program::Kernel;
 use std::time::Instant;
 
@@ -44,13 +43,8 @@ impl SequenceSearch<'_> {
 /// Lower bound on the bytes that a rank holds while a stage runs, for any number of ranks: an element of each value
 /// that its kernel reads or writes.
 fn least(stage: &Stage, kernel: &Kernel) -> u64 {
-    let mut values: Vec<Name> = Vec::new();
-    for (tensor, value) in kernel.tensors().zip(stage.inputs.iter().chain([&stage.output])) {
-        if !tensor.shape.contains(&0) && !values.contains(value) {
-            values.push(*value);
-        }
-    }
-    (values.len() * kernel.dtype().size()) as u64
+    let values = kernel.tensors().zip(stage.values()).filter(|(tensor, _)| !tensor.shape.contains(&0));
+    (each_once(values.map(|(_, value)| value)).len() * kernel.dtype().size()) as u64
 }
 
 /// A search for a program that fits, however slow.

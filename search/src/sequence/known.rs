@@ -1,11 +1,10 @@
-//! Facts about kernels in sequence that do not depend on a mesh.
+//! Facts about kernels in sequence that do not depend on a mesh, and the ways to lay their loops over meshes.
 
 use super::SequenceSearch;
-use super::laid::Laid;
-use super::shared::Shared;
 use crate::grid::Bounds;
+use crate::stages::{Around, Stage};
 use crate::variant::{Along, Variant, Ways};
-use polyshard_layout::Mesh;
+use polyshard_layout::{Mesh, Name};
 use polyshard_program::{Kernel, Program};
 
 /// The stages of a search, each with its bounds.
@@ -64,5 +63,49 @@ impl<'a> Known<'a> {
         };
         let ways = (0..self.kernels.len()).map(of_stage).collect::<Option<Vec<_>>>()?;
         Some(Laid { mesh, ways })
+    }
+}
+
+/// A mesh, and the ways to lay each kernel over it, by their bounds.
+pub(super) struct Laid {
+    pub(super) mesh: Mesh,
+    /// By stage: a lower bound on the seconds, and the loop for each axis. A stage with a given schedule has one way.
+    pub(super) ways: Vec<Vec<(f64, Along)>>,
+}
+
+impl Laid {
+    /// Lower bound on the seconds of every program on this mesh.
+    pub(super) fn least(&self) -> f64 {
+        self.ways.iter().map(|ways| ways[0].0).sum()
+    }
+}
+
+/// For each stage, the inputs whose tiles it may reuse in later rounds, or share with other stages.
+pub(super) struct Shared {
+    /// Inputs that do not change in the innermost rounds around it.
+    pub(super) unchanged: Vec<Vec<Name>>,
+    /// Inputs that earlier stages read.
+    pub(super) before: Vec<Vec<Name>>,
+    /// Inputs that any other stage reads, or that do not change.
+    pub(super) with_any: Vec<Vec<Name>>,
+}
+
+impl Shared {
+    pub(super) fn new(stages: &[Stage], around: &Around, kernels: &[&Kernel]) -> Self {
+        let inputs = |nth: usize, others: &dyn Fn(usize) -> bool| {
+            let others: Vec<&Stage> =
+                (0..stages.len()).filter(|&other| others(other)).map(|nth| &stages[nth]).collect();
+            let inputs = kernels[nth].inputs().iter().zip(&stages[nth].inputs);
+            let is_read = |value: &Name| others.iter().any(|other| other.inputs.contains(value));
+            inputs.filter(|(_, value)| is_read(value)).map(|(tensor, _)| tensor.name).collect()
+        };
+        let all = 0..stages.len();
+        let unchanged: Vec<Vec<Name>> = all.clone().map(|nth| around.unchanged(stages, nth, kernels[nth])).collect();
+        let both = |nth: usize| [inputs(nth, &|other| other != nth), unchanged[nth].clone()].concat();
+        Self {
+            before: all.clone().map(|nth| inputs(nth, &|other| other < nth)).collect(),
+            with_any: all.map(both).collect(),
+            unchanged,
+        }
     }
 }

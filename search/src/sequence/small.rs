@@ -5,12 +5,12 @@
 //! combination of shardings, and each set of tiles that it keeps for other stages, the schedule with the least memory
 //! is used. Tests: `search/tests/it/sequences.rs`.
 
-use super::laid::Laid;
-use super::stage::{Stage, is_given};
+use super::known::Laid;
 use super::state::{Best, StageWay, State};
 use crate::SearchError;
 use crate::found::{Found, smaller};
 use crate::space::Space;
+use crate::stages::{Stage, is_given};
 use crate::stay::{Stay, memory_without};
 use crate::variant::{Along, Variant};
 use polyshard_layout::{Mesh, Name, Sharding};
@@ -122,13 +122,13 @@ impl State<'_> {
         let variant = Variant { mesh: mesh.clone(), along: along.clone(), panels: None };
         // Several tensors of a kernel may be one array.
         let is_once = (0..inputs.len()).all(|at| inputs[at] != *output && !inputs[..at].contains(&inputs[at]));
-        let own = if is_once { self.bounds[nth].memory(&variant.grid()) as u64 } else { 0 };
+        let own = if is_once { self.known.bounds[nth].memory(&variant.grid()) as u64 } else { 0 };
         own.saturating_add(self.besides[nth])
     }
 
     /// Lower bound on the bytes that a rank holds in every program on a mesh.
     pub(super) fn least_held(&self, laid: &Laid) -> u64 {
-        let of_stage = |(nth, ways): (usize, &Vec<(f64, Along)>)| match self.fixed[nth] {
+        let of_stage = |(nth, ways): (usize, &Vec<(f64, Along)>)| match self.known.fixed[nth] {
             Some(_) => None,
             None => ways.iter().map(|(_, along)| self.holds(nth, &laid.mesh, along)).min(),
         };
@@ -138,8 +138,8 @@ impl State<'_> {
     /// Builds the programs, of one way per stage, that could need less memory than the smallest so far.
     fn together_of(&mut self, ways: &[Vec<&StageWay>], smallest: &mut Smallest) -> Result<(), SearchError> {
         let least = |(nth, ways): (usize, &Vec<&StageWay>)| {
-            let name = |stay: &Stay| self.kernels[nth].inputs()[stay.input].name;
-            let tiles = |way: &&StageWay| self.tiles(way, |stay| self.shared.before[nth].contains(&name(stay)));
+            let name = |stay: &Stay| self.known.kernels[nth].inputs()[stay.input].name;
+            let tiles = |way: &&StageWay| self.tiles(way, |stay| self.known.shared.before[nth].contains(&name(stay)));
             ways.iter().map(tiles).min().unwrap_or(0)
         };
         let tiles: Vec<u64> = ways.iter().enumerate().map(least).collect();
@@ -148,20 +148,20 @@ impl State<'_> {
 
     /// For each stage, its [`ways_of`](Self::ways_of) a mesh.
     fn small_ways(&mut self, laid: &Laid) -> Result<Vec<Vec<StageWay>>, SearchError> {
-        (0..self.kernels.len()).map(|nth| self.ways_of(nth, laid)).collect()
+        (0..self.known.kernels.len()).map(|nth| self.ways_of(nth, laid)).collect()
     }
 
     /// For each combination of shardings of a stage's arrays on a mesh, and of tiles that it keeps for others, the
     /// schedule that needs the least memory; smallest first.
     fn ways_of(&mut self, nth: usize, laid: &Laid) -> Result<Vec<StageWay>, SearchError> {
-        if let Some(program) = &self.fixed[nth] {
+        if let Some(program) = &self.known.fixed[nth] {
             return Ok(vec![self.given(nth, program)?]);
         }
         let mut all: Vec<StageWay> = Vec::new();
         for (_, along) in &laid.ways[nth] {
             let variant = Variant { mesh: laid.mesh.clone(), along: along.clone(), panels: None };
-            let space = Space { kernel: self.kernels[nth], homes: &[], rotates: false };
-            let mut found = Found::smallest().sharing(&self.shared.with_any[nth]);
+            let space = Space { kernel: self.known.kernels[nth], homes: &[], rotates: false };
+            let mut found = Found::smallest().sharing(&self.known.shared.with_any[nth]);
             (found.until, found.may_end) = ([self.until; 2], !all.is_empty());
             found.add(&space, &variant, &self.prices)?;
             for candidate in found.candidates.into_iter().chain(found.smallest.into_iter().flatten()) {
@@ -182,14 +182,14 @@ impl State<'_> {
     }
 
     fn bytes(&self, sharding: &Sharding) -> u64 {
-        sharding.largest_shard().saturating_mul(self.kernels[0].dtype().size() as u64)
+        sharding.largest_shard().saturating_mul(self.known.kernels[0].dtype().size() as u64)
     }
 
     /// The bytes of a stage beyond its arrays, without the tiles for which `is_kept` says that earlier stages keep
     /// them.
     fn tiles(&self, way: &StageWay, is_kept: impl Fn(&Stay) -> bool) -> u64 {
-        let arrays = way.candidate.shardings.iter().map(|sharding| self.bytes(sharding));
-        let kept = way.candidate.stays.iter().filter(|stay| is_kept(stay));
+        let arrays = way.candidate.part().shardings.iter().map(|sharding| self.bytes(sharding));
+        let kept = way.candidate.part().stays.iter().filter(|stay| is_kept(stay));
         memory_without(&way.candidate.cost, kept).saturating_sub(arrays.fold(0, u64::saturating_add))
     }
 
@@ -235,9 +235,8 @@ impl State<'_> {
     /// A partial program with one more stage.
     fn appended<'c>(&self, nth: usize, way: &'c StageWay, mut small: Small<'c>) -> Small<'c> {
         let stages = &self.search.stages;
-        let values = stages[nth].inputs.iter().copied().chain([stages[nth].output]);
         let mut others: Vec<(Name, &Sharding)> = Vec::new();
-        for (value, sharding) in values.zip(&way.candidate.shardings) {
+        for (value, sharding) in stages[nth].values().zip(&way.candidate.part().shardings) {
             if is_given(stages, value)
                 && value != stages[nth].output
                 && small.given.iter().all(|(name, _)| *name != value)
@@ -251,23 +250,23 @@ impl State<'_> {
         }
         let bytes = others.into_iter().map(|(_, sharding)| self.bytes(sharding)).fold(0, u64::saturating_add);
         small.others = small.others.max(bytes);
-        let array = |stay: &Stay| (stages[nth].inputs[stay.input], &way.candidate.shardings[stay.input]);
+        let array = |stay: &Stay| (stages[nth].inputs[stay.input], &way.candidate.part().shardings[stay.input]);
         small.tiles = small.tiles.saturating_add(self.tiles(way, |stay| small.kept.contains(&array(stay))));
-        small.kept.extend(way.candidate.stays.iter().map(array));
+        small.kept.extend(way.candidate.part().stays.iter().map(array));
         small.ways.push(way);
         small
     }
 
     /// Gives one stage after the other larger panels, if these fit and are faster.
     fn relax(&mut self) -> Result<(), SearchError> {
-        for nth in 0..self.kernels.len() {
+        for nth in 0..self.known.kernels.len() {
             if self.is_over() {
                 break;
             }
             let (Some((homes, variant)), Some(best)) = (self.as_it_lies(nth), &self.best) else { continue };
             let stage = self.prices.of(&best.stages[nth])?.memory;
             let room = self.memory.saturating_sub(best.candidate.cost.memory.saturating_sub(stage));
-            let space = Space { kernel: self.kernels[nth], homes: &homes, rotates: false };
+            let space = Space { kernel: self.known.kernels[nth], homes: &homes, rotates: false };
             let mut found = Found::new(room, f64::INFINITY);
             found.add(&space, &variant, &self.prices)?;
             self.improve(nth, found.candidates)?;

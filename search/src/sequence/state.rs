@@ -2,17 +2,13 @@
 //! `search/tests/it/sequences.rs`.
 
 use super::SequenceSearch;
-use super::choice::SequenceCandidate;
-use super::known::Known;
-use super::laid::Laid;
-use super::shared::Shared;
-use super::stage::{Stage, is_given};
+use super::known::{Known, Laid};
 use crate::SearchError;
-use crate::choice::{Candidate, Form, Open};
+use crate::choice::{Candidate, Open, Part};
 use crate::found::{Found, NOISE};
-use crate::grid::Bounds;
 use crate::limits::is_over;
 use crate::space::Space;
+use crate::stages::{Stage, is_given};
 use crate::stay::{Stay, seconds_without};
 use crate::variant::{Along, Variant};
 use polyshard_dsl::{Clause, Step};
@@ -39,12 +35,12 @@ pub(super) struct StageWay {
 impl StageWay {
     /// Lower bound on its seconds if the tiles for which `is_kept` says that earlier stages keep them are not fetched.
     fn seconds_without(&self, is_kept: impl Fn(&Stay) -> bool) -> f64 {
-        seconds_without(&self.candidate.cost, self.candidate.stays.iter().filter(|stay| is_kept(stay)))
+        seconds_without(&self.candidate.cost, self.candidate.part().stays.iter().filter(|stay| is_kept(stay)))
     }
 
     /// The proved program.
     fn program(&self) -> Result<&Program, LowerError> {
-        self.program.get_or_init(|| self.candidate.schedule.lower()).as_ref().map_err(Clone::clone)
+        self.program.get_or_init(|| self.candidate.schedule().lower()).as_ref().map_err(Clone::clone)
     }
 }
 
@@ -52,12 +48,7 @@ impl StageWay {
 pub(super) struct State<'a> {
     pub(super) search: &'a SequenceSearch<'a>,
     pub(super) prices: Prices<'a>,
-    pub(super) kernels: &'a [&'a Kernel],
-    pub(super) bounds: &'a [Bounds<'a>],
-    /// The bounds of each stage if it reuses all tiles that earlier stages or rounds may keep for it.
-    least: &'a [Bounds<'a>],
-    pub(super) fixed: &'a [Option<Program>],
-    pub(super) shared: &'a Shared,
+    pub(super) known: &'a Known<'a>,
     pub(super) memory: u64,
     /// Lower bound on the bytes of values that a rank holds while a stage runs that neither reads nor writes them.
     pub(super) besides: Vec<u64>,
@@ -68,7 +59,7 @@ pub(super) struct State<'a> {
     moves: HashMap<[Sharding; 2], f64>,
     pub(super) best: Option<Best>,
     /// Whole programs that fit into the memory.
-    pub(super) whole: Vec<SequenceCandidate>,
+    pub(super) whole: Vec<Candidate>,
     /// Programs that take this many seconds or more are not wanted.
     pub(super) below: f64,
     /// Whether a candidate exceeded the memory.
@@ -87,15 +78,12 @@ pub(super) struct State<'a> {
 pub(super) struct Best {
     pub(super) program: Program,
     pub(super) stages: Vec<Program>,
-    pub(super) candidate: SequenceCandidate,
+    pub(super) candidate: Candidate,
     pub(super) along: Vec<Option<Along>>,
 }
 
 /// The shardings of the tensors of a kernel.
 type Homes = Vec<(Name, Vec<Clause>)>;
-
-/// The result of a search: the program, its schedules, and the others; or the minimum memory; or the first failure.
-type Ended = (Option<(Program, SequenceCandidate, Vec<SequenceCandidate>)>, Option<(u64, bool)>, Option<SearchError>);
 
 /// The stages so far.
 struct Chosen<'c> {
@@ -114,11 +102,7 @@ impl<'a> State<'a> {
         Self {
             search,
             prices: Prices::new(search.machine),
-            kernels: &known.kernels,
-            bounds: &known.bounds,
-            least: &known.least,
-            fixed: &known.fixed,
-            shared: &known.shared,
+            known,
             memory,
             besides: besides(&search.stages, &known.kernels, search.ranks as u64),
             until: None,
@@ -134,19 +118,6 @@ impl<'a> State<'a> {
             is_cut: false,
             are_ways_cut: false,
         }
-    }
-
-    /// The result of the search.
-    pub(super) fn ended(self) -> Ended {
-        let Some(Best { program, candidate, .. }) = self.best else { return (None, self.least_memory, self.failed) };
-        // A candidate equivalent to the best may stand in its place.
-        let mut all = self.whole;
-        let chosen = candidate.clone();
-        all.insert(0, candidate);
-        let mut all = SequenceCandidate::each_once(all);
-        let at = all.iter().position(|other| other.is_alike(&chosen));
-        all.remove(at.expect("the best is among them; this is a bug in polyshard"));
-        (Some((program, chosen, all)), None, None)
     }
 
     pub(super) fn seconds(&self) -> f64 {
@@ -191,7 +162,7 @@ impl<'a> State<'a> {
                         return Ok(());
                     }
                     tried[nth] += 1;
-                    if self.fixed[nth].is_none() && self.holds(nth, &laid.mesh, along) > self.memory {
+                    if self.known.fixed[nth].is_none() && self.holds(nth, &laid.mesh, along) > self.memory {
                         self.is_short = true;
                         continue;
                     }
@@ -223,13 +194,13 @@ impl<'a> State<'a> {
             let way = program.as_ref().map(|program| self.given(nth, program)).transpose()?;
             Ok(way.map(|way| self.least_of(nth, &way)))
         };
-        self.fixed.iter().enumerate().map(of_stage).collect()
+        self.known.fixed.iter().enumerate().map(of_stage).collect()
     }
 
     /// Lower bound on the seconds of a stage in any sequence: it need not fetch tiles that earlier stages may keep.
     fn least_of(&self, nth: usize, way: &StageWay) -> f64 {
-        let name = |stay: &Stay| self.kernels[nth].inputs()[stay.input].name;
-        self.seconds_of(nth, way, |stay| self.shared.before[nth].contains(&name(stay)))
+        let name = |stay: &Stay| self.known.kernels[nth].inputs()[stay.input].name;
+        self.seconds_of(nth, way, |stay| self.known.shared.before[nth].contains(&name(stay)))
     }
 
     /// Lower bound on the seconds of a stage in all rounds, if the tiles for which `is_kept` says that earlier stages
@@ -237,7 +208,7 @@ impl<'a> State<'a> {
     fn seconds_of(&self, nth: usize, way: &StageWay, is_kept: impl Fn(&Stay) -> bool) -> f64 {
         let around = &self.search.around;
         let is_unchanged =
-            |stay: &Stay| self.shared.unchanged[nth].contains(&self.kernels[nth].inputs()[stay.input].name);
+            |stay: &Stay| self.known.shared.unchanged[nth].contains(&self.known.kernels[nth].inputs()[stay.input].name);
         let first = way.seconds_without(&is_kept);
         let next = way.seconds_without(|stay| is_kept(stay) || is_unchanged(stay));
         around.times(nth) * next + around.once(nth) * (first - next)
@@ -245,28 +216,27 @@ impl<'a> State<'a> {
 
     /// The one way of a stage with a given schedule.
     pub(super) fn given(&self, nth: usize, program: &Program) -> Result<StageWay, SearchError> {
-        let (schedule, cost) = (self.search.stages[nth].schedule.clone(), self.prices.of(program)?);
+        let (schedules, cost) = (vec![self.search.stages[nth].schedule.clone()], self.prices.of(program)?);
         let shardings = program.shardings().cloned().collect();
-        let (grid, axes, form) = (Vec::new(), Vec::new(), Form::default());
-        let stays = Stay::all(program, &cost, &self.shared.with_any[nth]);
-        let candidate = Candidate { grid, axes, form, schedule, shardings, words: 0, cost, stays };
+        let stays = Stay::all(program, &cost, &self.known.shared.with_any[nth]);
+        let candidate = Candidate { schedules, parts: vec![Part { shardings, stays, ..Part::default() }], cost };
         Ok(StageWay { candidate, along: None, program: Ok(program.clone()).into() })
     }
 
     /// Adds the schedules of a stage with its loops along these axes.
     fn add(&mut self, nth: usize, mesh: &Mesh, along: &Along, ways: &mut Vec<StageWay>) -> Result<(), SearchError> {
-        let kernel = self.kernels[nth];
-        if let Some(program) = &self.fixed[nth] {
+        let kernel = self.known.kernels[nth];
+        if let Some(program) = &self.known.fixed[nth] {
             ways.push(self.given(nth, program)?);
             return Ok(());
         }
         let room = self.memory.saturating_sub(self.besides[nth]);
-        let mut found = Found::new(room, f64::INFINITY).sharing(&self.shared.with_any[nth]);
+        let mut found = Found::new(room, f64::INFINITY).sharing(&self.known.shared.with_any[nth]);
         let variant = Variant { mesh: mesh.clone(), along: along.clone(), panels: None };
         // Values that other kernels read and write are not skewed.
         let space = Space { kernel, homes: &[], rotates: false };
         found.add(&space, &variant, &self.prices)?;
-        if self.bounds[nth].has_halos() {
+        if self.known.bounds[nth].has_halos() {
             found.add_interior_first(&space, &variant, &self.prices)?;
         }
         self.is_short |= found.candidates.is_empty() && found.least.is_some();
@@ -313,7 +283,7 @@ impl<'a> State<'a> {
     /// Appends a stage, with the moves that it needs, to the chosen ones.
     fn append<'c>(&mut self, nth: usize, way: &'c StageWay, chosen: &mut Chosen<'c>) -> Result<(), SearchError> {
         let stage = &self.search.stages[nth];
-        let (output, inputs) = way.candidate.shardings.split_last().expect("a kernel has an output");
+        let (output, inputs) = way.candidate.part().shardings.split_last().expect("a kernel has an output");
         for (value, wanted) in stage.inputs.iter().zip(inputs) {
             let mut places = chosen.arrays.iter().filter(|(name, _)| name == value).map(|(_, sharding)| *sharding);
             let home = places.clone().next();
@@ -337,7 +307,7 @@ impl<'a> State<'a> {
         }
         let array = |stay: &Stay| (stage.inputs[stay.input], &inputs[stay.input]);
         chosen.seconds += self.seconds_of(nth, way, |stay| chosen.tiles.contains(&array(stay)));
-        chosen.tiles.extend(way.candidate.stays.iter().map(array));
+        chosen.tiles.extend(way.candidate.part().stays.iter().map(array));
         chosen.ways.push(way);
         Ok(())
     }
@@ -352,7 +322,7 @@ impl<'a> State<'a> {
             return Ok(times * seconds);
         }
         // No program uses a redistribution that is not possible.
-        let seconds = match redistribution(source, target, self.kernels[0].dtype()) {
+        let seconds = match redistribution(source, target, self.known.kernels[0].dtype()) {
             Ok(program) => self.prices.of(&program)?.seconds(),
             Err(_) => f64::INFINITY,
         };
@@ -370,11 +340,8 @@ impl<'a> State<'a> {
             self.open.leave(laid.least());
             return Ok(());
         }
-        if seconds < self.seconds() {
-            self.best.replace(found).into_iter().for_each(|other| self.whole.push(other.candidate));
-        } else {
-            self.whole.push(found.candidate);
-        }
+        let slower = if seconds < self.seconds() { self.best.replace(found) } else { Some(found) };
+        slower.into_iter().for_each(|slower| slower.candidate.keep(&mut self.whole));
         Ok(())
     }
 
@@ -388,10 +355,9 @@ impl<'a> State<'a> {
             }
         };
         let program = self.search.around.sequence(&self.search.stages, &programs).build()?;
-        let candidate = SequenceCandidate {
-            schedules: ways.iter().map(|way| way.candidate.schedule.clone()).collect(),
-            grids: ways.iter().map(|way| way.candidate.grid.clone()).collect(),
-            forms: ways.iter().map(|way| way.candidate.form.clone()).collect(),
+        let candidate = Candidate {
+            schedules: ways.iter().map(|way| way.candidate.schedule().clone()).collect(),
+            parts: ways.iter().map(|way| way.candidate.part().clone()).collect(),
             cost: self.prices.of(&program)?,
         };
         let along = ways.iter().map(|way| way.along.clone()).collect();
@@ -403,7 +369,7 @@ impl<'a> State<'a> {
     /// fetch their own, so the whole program is priced: all candidates that could be clearly faster, whichever tiles
     /// others keep, are tried.
     pub(super) fn pipeline(&mut self) -> Result<(), SearchError> {
-        for nth in 0..self.kernels.len() {
+        for nth in 0..self.known.kernels.len() {
             let Some(Best { candidate, stages, .. }) = &self.best else { return Ok(()) };
             let (whole, seconds) = (candidate.cost.seconds(), self.prices.of(&stages[nth])?.seconds());
             let times = self.search.around.times(nth);
@@ -411,15 +377,15 @@ impl<'a> State<'a> {
                 continue;
             }
             let Some((space_homes, variant)) = self.as_it_lies(nth) else { continue };
-            if !self.bounds[nth].sends() {
+            if !self.known.bounds[nth].sends() {
                 return Ok(());
             }
-            let shared = &self.shared.with_any[nth];
+            let shared = &self.known.shared.with_any[nth];
             let (bounds, others, below) = match shared.is_empty() {
-                true => (&self.bounds[nth], whole - times * seconds, seconds),
+                true => (&self.known.bounds[nth], whole - times * seconds, seconds),
                 false => {
                     let others = self.least_besides(nth)?;
-                    (&self.least[nth], others, (whole - others / (1.0 - NOISE)) / times)
+                    (&self.known.least[nth], others, (whole - others / (1.0 - NOISE)) / times)
                 }
             };
             if self.is_late() {
@@ -427,7 +393,7 @@ impl<'a> State<'a> {
                 ahead.first().into_iter().for_each(|(bound, _)| self.open.leave(others + times * bound));
                 continue;
             }
-            let space = Space { kernel: self.kernels[nth], homes: &space_homes, rotates: false };
+            let space = Space { kernel: self.known.kernels[nth], homes: &space_homes, rotates: false };
             let (mut found, mut left) = (Found::new(self.memory, below).sharing(shared), MOST_AHEAD);
             found.add_ahead(&space, &variant, bounds, &self.prices, &mut left)?;
             found.cut.least().into_iter().for_each(|bound| self.open.leave(others + times * bound));
@@ -444,7 +410,7 @@ impl<'a> State<'a> {
         let mut least: f64 = moves.map(|part| part.seconds).sum();
         for other in (0..stages.len()).filter(|&other| other != nth) {
             let cost = self.prices.of(&stages[other])?;
-            let stays = [&self.shared.before[other][..], &self.shared.unchanged[other]].concat();
+            let stays = [&self.known.shared.before[other][..], &self.known.shared.unchanged[other]].concat();
             let stays = Stay::all(&stages[other], &cost, &stays);
             least += self.search.around.times(other) * seconds_without(&cost, stays.iter());
         }
@@ -464,7 +430,7 @@ impl<'a> State<'a> {
     pub(super) fn improve(&mut self, nth: usize, mut candidates: Vec<Candidate>) -> Result<(), SearchError> {
         candidates.sort_by(Candidate::order);
         for candidate in candidates {
-            if self.try_stage(nth, candidate)? && self.shared.with_any[nth].is_empty() {
+            if self.try_stage(nth, candidate)? && self.known.shared.with_any[nth].is_empty() {
                 break;
             }
         }
@@ -473,18 +439,19 @@ impl<'a> State<'a> {
 
     /// Replaces the schedule of a stage in the best program, if the program is then faster and fits into the memory;
     /// returns whether it did.
-    fn try_stage(&mut self, nth: usize, Candidate { schedule, form, .. }: Candidate) -> Result<bool, SearchError> {
+    fn try_stage(&mut self, nth: usize, mut other: Candidate) -> Result<bool, SearchError> {
         let Some(best) = &mut self.best else { return Ok(false) };
-        let Ok(stage) = schedule.lower() else { return Ok(false) };
+        let Ok(stage) = other.schedule().lower() else { return Ok(false) };
         let mut stages: Vec<&Program> = best.stages.iter().collect();
         stages[nth] = &stage;
         let program = self.search.around.sequence(&self.search.stages, &stages).build()?;
         let cost = self.prices.of(&program)?;
         let is_better = cost.memory <= self.memory && cost.seconds() < best.candidate.cost.seconds();
         if is_better {
-            let mut candidate = SequenceCandidate { cost, ..best.candidate.clone() };
-            (candidate.schedules[nth], candidate.forms[nth]) = (schedule, form);
-            self.whole.push(std::mem::replace(&mut best.candidate, candidate));
+            let mut candidate = Candidate { cost, ..best.candidate.clone() };
+            candidate.schedules[nth] = other.schedules.remove(0);
+            candidate.parts[nth].form = other.parts.remove(0).form;
+            std::mem::replace(&mut best.candidate, candidate).keep(&mut self.whole);
             best.program = program;
             best.stages[nth] = stage;
         }
@@ -497,7 +464,7 @@ impl<'a> State<'a> {
 fn besides(stages: &[Stage], kernels: &[&Kernel], ranks: u64) -> Vec<u64> {
     let mut values: Vec<(Name, u64)> = Vec::new();
     for (stage, kernel) in stages.iter().zip(kernels) {
-        for (tensor, value) in kernel.tensors().zip(stage.inputs.iter().copied().chain([stage.output])) {
+        for (tensor, value) in kernel.tensors().zip(stage.values()) {
             if values.iter().all(|(name, _)| *name != value) {
                 let elements = tensor.shape.iter().fold(1u64, |all, &extent| all.saturating_mul(extent as u64));
                 values.push((value, elements.saturating_mul(kernel.dtype().size() as u64) / ranks));
@@ -529,11 +496,7 @@ fn undominated(ways: &mut Vec<StageWay>) {
     ways.sort_by(|one, other| one.candidate.order(&other.candidate));
     let mut kept: Vec<StageWay> = Vec::new();
     for way in ways.drain(..) {
-        let is_worse = |other: &StageWay| {
-            let [one, other] = [&way.candidate, &other.candidate];
-            other.cost.memory <= one.cost.memory && other.shardings == one.shardings && one.stays_alike(other)
-        };
-        if !kept.iter().any(is_worse) {
+        if !kept.iter().any(|other| other.candidate.serves(&way.candidate)) {
             kept.push(way);
         }
     }

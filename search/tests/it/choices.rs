@@ -264,7 +264,7 @@ fn panels_come_while_others_are_computed_where_that_is_clearly_faster() {
     // Without the step it is slower, and so is every schedule without overlap.
     let steps = choice.schedule().steps().filter(|step| !step.to_string().starts_with("pipeline("));
     let waiting = steps.cloned().fold(square(480), Schedule::apply);
-    let why = choice.why_not(&waiting).expect("it is legal");
+    let why = choice.why_not(&[waiting]).expect("it is legal");
     assert!(why.contains("the chosen one is faster"), "{why}");
     let waits = |candidate: &&Candidate| !candidate.chain().contains(".pipeline(");
     let others = choice.others().iter().filter(waits).map(|other| other.cost().seconds());
@@ -589,9 +589,9 @@ fn why_not_another() {
         memory      7.34 MB   7.34 MB        +0 B
         the chosen one is faster, 54.01 ms against 54.16 ms
     "#]]
-    .assert_eq(&choice.why_not(&rows).expect("it is legal"));
+    .assert_eq(&choice.why_not(&[rows]).expect("it is legal"));
     let illegal = square(1024).tensorize(["q"]);
-    assert!(matches!(choice.why_not(&illegal), Err(SearchError::Lower(_))));
+    assert!(matches!(choice.why_not(&[illegal]), Err(SearchError::Lower(_))));
 }
 
 #[test]

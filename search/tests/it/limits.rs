@@ -7,7 +7,7 @@ use polyshard_layout::{DType, Mesh, Name};
 use polyshard_machine::Machine;
 use polyshard_planner::cost::cost;
 use polyshard_polyhedral::Schedule;
-use polyshard_search::{Candidate, Choose, Contraction, ContractionSearch, Enough, Order, SearchError, SequenceSearch};
+use polyshard_search::{Candidate, Choose, ContractionSearch, Enough, Order, SearchError, SequenceSearch};
 use polyshard_testing::example;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -41,7 +41,7 @@ fn runner(cases: u32) -> TestRunner {
 #[test]
 fn orders_that_are_not_looked_at_are_open() {
     let machine = machine(4, 10.0);
-    let find = |count| ContractionSearch::new(&chain(count, 64), 4, &machine).find().expect("one");
+    let find = |count| ContractionSearch::new(&chain(count, 64), 4, &machine).find().expect("one").choice;
     // For three matrices, all orders are compared; for five, only one, and others have at least as many operations.
     assert_eq!(find(3).gap(), 0.0);
     let five = find(5);
@@ -51,7 +51,7 @@ fn orders_that_are_not_looked_at_are_open() {
     // A given order is the only one.
     let kernel = chain(5, 64).kernel().expect("a kernel").clone();
     let order = polyshard_search::Order::parse(&kernel, "A0,A1; A3,A4; ac,A2; ad,df").expect("an order");
-    let given = ContractionSearch::new(&chain(5, 64), 4, &machine).order(order).find().expect("one");
+    let given = ContractionSearch::new(&chain(5, 64), 4, &machine).order(order).find().expect("one").choice;
     assert!(given.gap() < five.gap() && given.cost().seconds() >= five.cost().seconds() * 0.99);
 }
 
@@ -59,10 +59,11 @@ fn orders_that_are_not_looked_at_are_open() {
 fn orders_that_a_time_limit_leaves_out_are_open() {
     let machine = machine(8, 30.0);
     let search = ContractionSearch::new(&chain(4, 96), 8, &machine);
-    let (all, early) = (search.find().expect("one"), search.clone().at_most(Duration::ZERO).find().expect("one"));
+    let [all, early] = [search.find(), search.clone().at_most(Duration::ZERO).find()].map(|found| found.expect("one"));
+    assert!(all.order.is_some());
+    let (all, early) = (all.choice, early.choice);
     assert!(early.gap() > 0.0);
     assert!(early.cost().seconds() <= (1.0 + early.gap()) * all.cost().seconds() * (1.0 + 1e-9));
-    assert!(matches!(all, Contraction::Ordered(..)));
 }
 
 /// The grid; the steps, words, seconds and bytes; the number of loops that panels are rotated by; and whether they are
@@ -227,7 +228,7 @@ fn several_orders_say_the_least_memory_of_all() {
     let machine = machine(4, 10.0);
     let search = ContractionSearch::new(&chain(3, 48), 4, &machine);
     let enough = least(search.clone().memory(1000).find()).expect("it does not fit");
-    let found = search.clone().memory(enough).find().expect("what is said to do does");
+    let found = search.clone().memory(enough).find().expect("what is said to do does").choice;
     assert!(found.cost().memory <= enough);
     assert_eq!(least(search.memory(enough - 1).find()).expect("less does not"), enough);
 }
@@ -306,7 +307,7 @@ fn ranks_that_are_not_found_or_do_not_help_are_said_so() {
     let chain = chain(3, 24);
     let refused = enough(ContractionSearch::new(&chain, 2, &machine).memory(4000).find()).expect("it does not fit");
     let Enough::Found(ranks) = refused else { panic!("{refused:?}") };
-    let found = ContractionSearch::new(&chain, ranks, &machine).memory(4000).find().expect("these do");
+    let found = ContractionSearch::new(&chain, ranks, &machine).memory(4000).find().expect("these do").choice;
     assert!(found.cost().memory <= 4000);
 }
 
@@ -462,7 +463,7 @@ fn an_order_that_is_given_says_which_ranks_would_do() {
     let order = Order::parse(chain.kernel().expect("a kernel"), "ab,bc").expect("an order");
     let search = |ranks: usize| ContractionSearch::new(&chain, ranks, &machine).order(order.clone());
     for memory in [3000, 4000, 6000] {
-        let find = |ranks: usize| Ok(search(ranks).memory(memory).find()?.cost().memory);
+        let find = |ranks: usize| Ok(search(ranks).memory(memory).find()?.choice.cost().memory);
         let fewest = fewest(2, memory, &find).unwrap_or_else(|error| panic!("{memory}: {error}"));
         assert!(fewest.is_some(), "{memory}");
     }
@@ -471,7 +472,7 @@ fn an_order_that_is_given_says_which_ranks_would_do() {
     let refused = enough(search(2).memory(memory).find()).expect("it does not fit");
     let Enough::Found(ranks) = refused else { panic!("{refused:?}") };
     assert!(ranks.is_power_of_two(), "{ranks}");
-    let found = search(ranks).memory(memory).find().expect("these do");
+    let found = search(ranks).memory(memory).find().expect("these do").choice;
     assert!(found.cost().memory <= memory);
     // With more ranks than these, no rank could have less.
     assert_eq!(enough(search(2).memory(20).find()).expect("it does not fit"), Enough::Never);

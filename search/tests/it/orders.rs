@@ -7,7 +7,7 @@ use polyshard::text::{Operand, einsum};
 use polyshard_layout::DType;
 use polyshard_polyhedral::Schedule;
 use polyshard_program::{Assign, Kernel};
-use polyshard_search::{Choose, Contraction, ContractionSearch, Order, SearchError};
+use polyshard_search::{Choice, Choose, Contraction, ContractionSearch, Order, SearchError};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
@@ -22,7 +22,7 @@ fn kernel(text: &str, extents: &[usize]) -> Kernel {
 }
 
 /// Runs the contraction, and compares its output with that of the kernel on one rank.
-fn check(kernel: &Kernel, found: &Contraction) {
+fn check(kernel: &Kernel, found: &Choice) {
     let (program, plain) = (found.program(), Schedule::new(kernel.clone()).lower().expect("a program"));
     let element = |nth: usize, at: &[usize]| at.iter().fold(3 + nth as i64, |sum, &at| (7 * sum + at as i64) % 23 - 11);
     // Inputs are matched by name, since each order reads them differently.
@@ -58,14 +58,15 @@ fn all_orders_of_random_products_give_the_sequential_result() {
         let machine = machine(6, 10.0);
         let schedule = Schedule::new(kernel.clone());
         let whole = schedule.auto(ranks, &machine).find().expect("a schedule");
-        let found = ContractionSearch::new(&schedule, ranks, &machine).find().expect("a contraction");
+        let found = ContractionSearch::new(&schedule, ranks, &machine).find().expect("a contraction").choice;
         assert!(found.cost().seconds() <= whole.cost().seconds(), "{kernel}: one kernel is faster");
         check(&kernel, &found);
         // An order that contracts two random terms first.
         let (first, second) = (usize::from(choice >> 4) % texts.len(), usize::from(choice >> 6) % (texts.len() - 1));
         let second = if second >= first { second + 1 } else { second };
         let order = Order::parse(&kernel, &format!("A{first},A{second}")).expect("an order");
-        let given = ContractionSearch::new(&schedule, ranks, &machine).order(order).find().expect("a contraction");
+        let given =
+            ContractionSearch::new(&schedule, ranks, &machine).order(order).find().expect("a contraction").choice;
         check(&kernel, &given);
         Ok(())
     };
@@ -177,15 +178,14 @@ fn what_is_no_order_is_refused() {
 fn a_chain_on_many_ranks_divides_the_first_product_too() {
     let machine = machine(8, 10.0);
     let chain = Schedule::new(kernel("ij,jk,kl->il", &[512, 512, 512, 512]));
-    let Contraction::Ordered(order, choice) = ContractionSearch::new(&chain, 8, &machine).find().expect("one") else {
-        panic!("one kernel would compute the product of two on several ranks");
-    };
-    assert_eq!(order.stages().len(), 2);
+    let Contraction { order, choice } = ContractionSearch::new(&chain, 8, &machine).find().expect("one");
+    // One kernel would compute the product of two on several ranks.
+    assert_eq!(order.expect("several kernels").stages().len(), 2);
     assert_eq!(choice.gap(), 0.0);
     // The long extents are in the middle, so contracting inwards from the short sides is cheapest.
     let lopsided = kernel("ij,jk,kl->il", &[8, 2048, 2048, 8]);
     let found = ContractionSearch::new(&Schedule::new(lopsided), 4, &machine).find().expect("one");
-    assert!(found.cost().computing() < 3.0 * 2.0 * 8.0 * 2048.0 * 2048.0 / 4.0 / 1e10);
+    assert!(found.choice.cost().computing() < 3.0 * 2.0 * 8.0 * 2048.0 * 2048.0 / 4.0 / 1e10);
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn of_many_operands_the_order_of_the_fewest_operations_is_found() {
     let chain = kernel(text, &[256; 7]);
     let machine = machine(2, 10.0);
     let found = ContractionSearch::new(&Schedule::new(chain.clone()), 2, &machine).find().expect("one");
-    let Contraction::Ordered(order, _) = &found else { panic!("one kernel has as many steps, all on each rank") };
+    let order = found.order.expect("one kernel has as many steps, all on each rank");
     assert_eq!(order.to_string(), "no,o; mn,n; lm,m; kl,l; jk,k; ij,j");
 }
 

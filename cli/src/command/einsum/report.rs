@@ -12,14 +12,15 @@ use serde::Serialize;
 
 /// The kernel, the chosen schedule and its cost.
 pub(crate) fn head(chosen: &Contraction, ranks: usize, found: &Found) -> String {
-    let (program, priced) = (chosen.program(), Some((found, chosen.cost())));
-    match chosen {
-        Contraction::Ordered(order, choice) => {
+    let choice = &chosen.choice;
+    let (program, priced) = (choice.program(), Some((found, choice.cost())));
+    match &chosen.order {
+        Some(order) => {
             let considered = counted(choice.considered(), "mesh");
             let order = Some(format!("{order} ({considered} considered, {})", sure(choice.gap())));
             described(&Description { program, ranks, grid: None, order, gap: None, chosen: priced, bound: None })
         }
-        Contraction::Whole(choice) => {
+        None => {
             let (grid, bound) = (Some(grid(choice)), Some(choice.bound().elements()));
             described(&Description { program, ranks, grid, order: None, gap: None, chosen: priced, bound })
         }
@@ -40,7 +41,7 @@ fn grid(choice: &Choice) -> String {
 
 /// The table of `--top`: the best schedules, fastest first.
 pub(super) fn top(chosen: &Contraction, top: Option<usize>) -> String {
-    let (Some(top), Contraction::Whole(choice)) = (top, chosen) else { return String::new() };
+    let (Some(top), Contraction { order: None, choice }) = (top, chosen) else { return String::new() };
     let grid = format!("grid ({})", joined(choice.best().grid().iter().map(|(name, _)| name), " "));
     let head = [&grid, "ranks", "steps", "words", "/ bound", "seconds", "memory"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
@@ -120,7 +121,8 @@ struct RunAnswer {
 }
 
 pub(super) fn json(kernel: &Kernel, chosen: &Contraction, ranks: usize, found: &Found, ran: Option<&Ran>) -> String {
-    let (program, cost) = (chosen.program(), chosen.cost());
+    let Contraction { order, choice } = chosen;
+    let (program, cost) = (choice.program(), choice.cost());
     let part = |part: &polyshard::planner::cost::PartCost| PartAnswer {
         name: part.name.clone(),
         computes: matches!(part.part, CostedPart::Compute(_)),
@@ -128,11 +130,8 @@ pub(super) fn json(kernel: &Kernel, chosen: &Contraction, ranks: usize, found: &
         seconds: part.seconds,
         received_bytes: part.received,
     };
-    let (choice, order) = match chosen {
-        Contraction::Ordered(order, _) => (None, Some(order.to_string())),
-        Contraction::Whole(choice) => (Some(choice), None),
-    };
-    let grid = |choice: &Choice| choice.best().grid().iter().map(|(name, ranks)| (name.to_string(), *ranks)).collect();
+    let of_one = order.is_none();
+    let grid = || choice.best().grid().iter().map(|(name, ranks)| (name.to_string(), *ranks)).collect();
     let chain = |schedule: &Schedule| schedule.steps().map(ToString::to_string).collect();
     let answer = Answer {
         kernel: kernel.statement(),
@@ -140,13 +139,13 @@ pub(super) fn json(kernel: &Kernel, chosen: &Contraction, ranks: usize, found: &
         measured: found.measured.clone(),
         ranks,
         used: program.mesh().size(),
-        grid: choice.map(|choice| grid(choice)),
-        order,
-        chains: chosen.schedules().iter().map(chain).collect(),
-        considered: chosen.considered(),
-        gap: chosen.gap(),
+        grid: of_one.then(grid),
+        order: order.as_ref().map(ToString::to_string),
+        chains: choice.schedules().iter().map(chain).collect(),
+        considered: choice.considered(),
+        gap: choice.gap(),
         words: cost.received / program.dtype().size() as u64,
-        bound: choice.map(|choice| choice.bound().words),
+        bound: of_one.then(|| choice.bound().words),
         memory_bytes: cost.memory,
         seconds: cost.seconds(),
         computing_seconds: cost.computing(),

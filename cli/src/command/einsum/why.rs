@@ -54,7 +54,7 @@ pub(super) fn why_not(
             seconds(own.seconds())
         ));
     }
-    Ok(choice.why_not(&other)?)
+    Ok(choice.why_not(&[other])?)
 }
 
 /// Parses the steps of a text.

@@ -1,13 +1,36 @@
-//! Rounds around kernels of a sequence: how often each kernel runs, and which values do not change.
+//! Kernels of a sequence, with the values that they read and write, and the rounds around them: how often each kernel
+//! runs, and which values do not change.
 
-use super::stage::Stage;
 use crate::SearchError;
 use polyshard_dsl::Rounds;
 use polyshard_layout::Name;
 use polyshard_machine::units::counted;
 use polyshard_planner::Sequence;
+use polyshard_polyhedral::Schedule;
 use polyshard_program::{Kernel, Program};
 use std::ops::Range;
+
+/// A kernel, perhaps with a schedule, and the names of the values that it reads and writes.
+#[derive(Clone, Debug)]
+pub(crate) struct Stage {
+    pub(crate) schedule: Schedule,
+    pub(crate) inputs: Vec<Name>,
+    pub(crate) output: Name,
+}
+
+impl Stage {
+    /// The values of the kernel's tensors, in the kernel's order.
+    pub(crate) fn values(&self) -> impl Iterator<Item = Name> {
+        self.inputs.iter().copied().chain([self.output])
+    }
+}
+
+/// Whether a value is an input of the program.
+pub(crate) fn is_given(stages: &[Stage], value: Name) -> bool {
+    let reads = stages.iter().position(|stage| stage.inputs.contains(&value));
+    let writes = stages.iter().position(|stage| stage.output == value);
+    reads.is_some_and(|reads| writes.is_none_or(|writes| reads <= writes))
+}
 
 /// Returns the sequence of the kernels with these numbers, in the rounds around them, outer rounds first. `stage`
 /// returns a kernel's program, the values that it reads, and the value that it writes.
@@ -61,14 +84,14 @@ pub fn in_rounds<'p>(
 
 /// The rounds around kernels of a sequence, and the carried values that are outputs.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Around {
-    pub(super) rounds: Vec<Rounds>,
-    pub(super) kept: Vec<Name>,
+pub(crate) struct Around {
+    pub(crate) rounds: Vec<Rounds>,
+    pub(crate) kept: Vec<Name>,
 }
 
 impl Around {
     /// The sequence of all stages, with these programs.
-    pub(super) fn sequence(&self, stages: &[Stage], programs: &[&Program]) -> Sequence {
+    pub(crate) fn sequence(&self, stages: &[Stage], programs: &[&Program]) -> Sequence {
         let stage = |nth: usize| (programs[nth], stages[nth].inputs.clone(), stages[nth].output);
         let sequence = in_rounds(stage, 0..programs.len(), &self.rounds);
         self.kept.iter().fold(sequence, |sequence, value| sequence.keep(*value))
@@ -76,7 +99,7 @@ impl Around {
 
     /// Checks that the rounds contain some of this many kernels, and that overlapping rounds are nested, outer ones
     /// first.
-    pub(super) fn check(&self, kernels: usize) -> Result<(), SearchError> {
+    pub(crate) fn check(&self, kernels: usize) -> Result<(), SearchError> {
         for (nth, Rounds { kernels: own, .. }) in self.rounds.iter().enumerate() {
             let refused = |why: String| Err(SearchError::Rounds { first: own.start, end: own.end, why });
             if own.is_empty() {
@@ -102,24 +125,24 @@ impl Around {
     }
 
     /// How often a stage runs at most.
-    pub(super) fn times(&self, nth: usize) -> f64 {
+    pub(crate) fn times(&self, nth: usize) -> f64 {
         self.around(nth).map(|rounds| rounds.times as f64).product()
     }
 
     /// How often a stage fetches data that does not change in its innermost rounds: once per run of those rounds.
-    pub(super) fn once(&self, nth: usize) -> f64 {
+    pub(crate) fn once(&self, nth: usize) -> f64 {
         let mut all: Vec<f64> = self.around(nth).map(|rounds| rounds.times as f64).collect();
         all.last_mut().into_iter().for_each(|innermost| *innermost = innermost.min(1.0));
         all.into_iter().product()
     }
 
     /// How often a value is moved for a stage that reads it: once in each of the rounds that change it.
-    pub(super) fn changes(&self, stages: &[Stage], nth: usize, value: Name) -> f64 {
+    pub(crate) fn changes(&self, stages: &[Stage], nth: usize, value: Name) -> f64 {
         self.around(nth).filter(|rounds| changes(rounds, stages, value)).map(|rounds| rounds.times as f64).product()
     }
 
     /// The inputs of a stage's kernel that do not change in the innermost rounds around it.
-    pub(super) fn unchanged(&self, stages: &[Stage], nth: usize, kernel: &Kernel) -> Vec<Name> {
+    pub(crate) fn unchanged(&self, stages: &[Stage], nth: usize, kernel: &Kernel) -> Vec<Name> {
         let Some(innermost) = self.around(nth).last() else { return Vec::new() };
         let inputs = kernel.inputs().iter().zip(&stages[nth].inputs);
         inputs.filter(|(_, value)| !changes(innermost, stages, **value)).map(|(tensor, _)| tensor.name).collect()
@@ -127,7 +150,7 @@ impl Around {
 
     /// The values that rounds ending with stage `last` carry to their next round, each with the value that replaces it,
     /// and how often.
-    pub(super) fn carried(&self, last: usize) -> impl Iterator<Item = (Name, Name, f64)> {
+    pub(crate) fn carried(&self, last: usize) -> impl Iterator<Item = (Name, Name, f64)> {
         let mut times = 1.0;
         let each = self.around(last).map(move |rounds| {
             times *= rounds.times as f64;
@@ -139,7 +162,7 @@ impl Around {
 
     /// How often a stage certainly runs, since `until` may end rounds after the first, and how many of these runs may
     /// reuse unchanged data.
-    pub(super) fn least_times(&self, nth: usize) -> [f64; 2] {
+    pub(crate) fn least_times(&self, nth: usize) -> [f64; 2] {
         let times = |rounds: &Rounds| if rounds.until.is_some() { rounds.times.min(1) } else { rounds.times } as f64;
         let all: f64 = self.around(nth).map(times).product();
         [all, all - all.min(1.0)]

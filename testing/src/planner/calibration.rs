@@ -6,23 +6,11 @@
 //! that no measurement names is unchanged. The round with the smallest errors is returned. Latencies and profiles are
 //! not fitted here.
 
-use super::time::{Rate, bytes_by_rate};
-use super::{Algorithm, GroupedCollective, Machine, MachineError, seconds};
+use polyshard_machine::{Level, Machine, MachineError, Measurement, median, seconds};
 use std::collections::BTreeMap;
 
 /// The maximum number of rounds, for fits that alternate between two states.
 const ROUNDS: usize = 32;
-
-/// A collective and how long it took.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Measurement {
-    /// What was run.
-    pub collective: GroupedCollective,
-    /// Its algorithm.
-    pub algorithm: Algorithm,
-    /// The measured time in seconds.
-    pub seconds: f64,
-}
 
 /// A machine with fitted bandwidths.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,19 +31,6 @@ impl Calibration {
 
 /// Fits the bandwidths of a machine to measurements.
 ///
-/// ```
-/// use polyshard::layout::Collective;
-/// use polyshard::machine::{Algorithm, GroupedCollective, Measurement, calibrate};
-/// use polyshard::prelude::*;
-/// let collective = GroupedCollective { operation: Collective::Broadcast, groups: vec![vec![0, 16]], bytes: 1e9 };
-/// let measured = Measurement { collective, algorithm: Algorithm::Ring, seconds: 0.1 + 2e-5 };
-/// let fitted = calibrate(&Machine::preset("a100")?, &[measured])?.machine;
-/// let [node, gpu] = fitted.levels() else { panic!("two levels") };
-/// assert!((node.bandwidth / 1e10 - 1.0).abs() < 1e-12); // 1 GB in 0.1 s
-/// assert_eq!(gpu.bandwidth, 270e9); // not measured, so as it was
-/// # Ok::<(), polyshard::Error>(())
-/// ```
-///
 /// # Errors
 /// If the machine cannot run a measured collective, or a measurement sends nothing or took no longer than its latency.
 pub fn calibrate(machine: &Machine, measurements: &[Measurement]) -> Result<Calibration, MachineError> {
@@ -63,7 +38,7 @@ pub fn calibrate(machine: &Machine, measurements: &[Measurement]) -> Result<Cali
         measurements.iter().enumerate().map(|of| Sample::new(machine, of)).collect::<Result<_, _>>()?;
     let mut rates = BTreeMap::new();
     for &rate in samples.iter().flat_map(|sample| sample.bytes.keys()) {
-        rates.insert(rate, rate.bandwidth(machine));
+        rates.insert(rate, *bandwidth(&mut machine.levels().to_vec(), rate));
     }
     let mut best = rates.clone();
     for _ in 0..ROUNDS {
@@ -77,34 +52,58 @@ pub fn calibrate(machine: &Machine, measurements: &[Measurement]) -> Result<Cali
         rates = next;
     }
     let mut levels = machine.levels().to_vec();
-    for (rate, bandwidth) in best {
-        match rate.bypass {
-            true => levels[rate.level].bypass = Some(bandwidth),
-            false => levels[rate.level].bandwidth = bandwidth,
-        }
+    for (rate, found) in best {
+        *bandwidth(&mut levels, rate) = found;
     }
-    let profiles = machine.profiles().to_vec();
-    let machine = Machine::new(machine.name(), levels, machine.device().clone())?.with_profiles(profiles)?;
+    let machine = with_levels(machine, levels)?;
     let errors = measurements.iter().map(|measured| error(&machine, measured)).collect::<Result<_, _>>()?;
     Ok(Calibration { machine, errors })
 }
 
 /// Returns the prediction errors for measurements that the fit has not seen, in the order of the measurements.
 ///
-/// Measurement `i` is left out of fold `i % folds`, and predicted by the fit of the others.
-///
-/// # Errors
-/// If there are fewer than two folds or more folds than measurements, or as [`calibrate`].
+/// Measurement `i` is left out of fold `i % folds`, of two or more, and predicted by the fit of the others.
 pub fn cross_validate(machine: &Machine, measurements: &[Measurement], folds: usize) -> Result<Vec<f64>, MachineError> {
-    if folds < 2 || folds > measurements.len() {
-        return Err(MachineError::Folds { measurements: measurements.len(), folds });
-    }
     let mut fits = Vec::with_capacity(folds);
     for fold in 0..folds {
         let seen = measurements.iter().enumerate().filter(|(nth, _)| nth % folds != fold);
         fits.push(calibrate(machine, &seen.map(|(_, measured)| measured.clone()).collect::<Vec<_>>())?.machine);
     }
     measurements.iter().enumerate().map(|(nth, measured)| error(&fits[nth % folds], measured)).collect()
+}
+
+/// One of the bandwidths of a machine: a level, and whether it is that of its bypass.
+type Rate = (usize, bool);
+
+fn bandwidth(levels: &mut [Level], (level, bypass): Rate) -> &mut f64 {
+    match (bypass, &mut levels[level]) {
+        (true, Level { bypass: Some(bandwidth), .. }) | (_, Level { bandwidth, .. }) => bandwidth,
+    }
+}
+
+fn with_levels(machine: &Machine, levels: Vec<Level>) -> Result<Machine, MachineError> {
+    let profiles = machine.profiles().to_vec();
+    Machine::new(machine.name(), levels, machine.device().clone())?.with_profiles(profiles)
+}
+
+/// For each bandwidth, the bytes that it divides to give seconds: the seconds on a machine in which it is 1 and all
+/// others are practically infinite; and the latency.
+fn bytes_by_rate(machine: &Machine, measured: &Measurement) -> Result<(BTreeMap<Rate, f64>, f64), MachineError> {
+    let all: Vec<Rate> = (0..machine.levels().len()).flat_map(|level| [(level, false), (level, true)]).collect();
+    let mut levels = machine.levels().to_vec();
+    all.iter().for_each(|&rate| *bandwidth(&mut levels, rate) = 1e300);
+    let (mut bytes, mut latency) = (BTreeMap::new(), 0.0);
+    for rate in all.into_iter().filter(|&(level, bypass)| !bypass || levels[level].bypass.is_some()) {
+        let mut levels = levels.clone();
+        *bandwidth(&mut levels, rate) = 1.0;
+        let taken = seconds(&with_levels(machine, levels)?, &measured.collective, measured.algorithm)?;
+        // Less than a byte is what the others take.
+        if taken.transfer > 1e-100 {
+            bytes.insert(rate, taken.transfer);
+        }
+        latency = taken.latency;
+    }
+    Ok((bytes, latency))
 }
 
 /// A measurement as a constraint on bandwidths: the seconds are the maximum of bytes over bandwidth.
@@ -115,8 +114,7 @@ struct Sample {
 
 impl Sample {
     fn new(machine: &Machine, (number, measured): (usize, &Measurement)) -> Result<Self, MachineError> {
-        let (mut bytes, latency) = bytes_by_rate(machine, &measured.collective, measured.algorithm)?;
-        bytes.retain(|_, bytes| *bytes > 0.0);
+        let (bytes, latency) = bytes_by_rate(machine, measured)?;
         let wrong = |why: String| Err(MachineError::Measurement { number, why });
         if bytes.is_empty() {
             return wrong("it sends nothing; give groups of two ranks or more, and bytes".into());
@@ -160,16 +158,4 @@ fn deviation(samples: &[Sample], rates: &BTreeMap<Rate, f64>) -> f64 {
 fn error(machine: &Machine, measured: &Measurement) -> Result<f64, MachineError> {
     let predicted = seconds(machine, &measured.collective, measured.algorithm)?.total();
     Ok((predicted / measured.seconds - 1.0).abs())
-}
-
-/// Returns the middle of some values, or the mean of the two in the middle; `None` if there are none.
-#[must_use]
-pub fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() % 2 {
-        _ if values.is_empty() => None,
-        1 => Some(values[middle]),
-        _ => Some((values[middle - 1] + values[middle]) / 2.0),
-    }
 }
