@@ -51,7 +51,7 @@ pub use collective::Collective;
 pub use dim::{Digit, DimLayout, LevelLayout, Owned};
 pub use dtype::{DType, NotNative, UnknownDType};
 pub use linear::LinearAxes;
-pub use mesh::{Mesh, MeshError, ProductError};
+pub use mesh::{Mesh, MeshError};
 #[doc(hidden)]
 pub use mix::mix;
 pub use name::Name;
