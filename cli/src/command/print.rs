@@ -2,7 +2,7 @@
 
 use crate::error::{CliError, Result};
 use clap::ValueEnum;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use polyshard::layout::joined;
 use polyshard::program::Program;
 use polyshard::runtime::Output;
@@ -39,6 +39,17 @@ impl Print {
         let names = forms.iter().filter_map(Self::to_possible_value);
         PossibleValuesParser::new(names).map(|name| Self::from_str(&name, false).expect("one of the names"))
     }
+}
+
+/// Returns the parser of an option with these values of a library, each with its name and its help.
+pub(crate) fn choices<T: Clone + Send + Sync + 'static, const N: usize>(
+    all: [(&'static str, T, &'static str); N],
+) -> impl TypedValueParser<Value = T> {
+    let names = all.each_ref().map(|(name, _, help)| PossibleValue::new(*name).help(*help));
+    PossibleValuesParser::new(names).map(move |name| {
+        let chosen = all.iter().find(|(other, ..)| *other == name);
+        chosen.expect("one of the names").1.clone()
+    })
 }
 
 /// Returns a program in a form that needs nothing else; `folder` is for the crate of [`Print::Main`], which is listed without one.

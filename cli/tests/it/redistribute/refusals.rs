@@ -53,9 +53,6 @@ fn names_and_sizes_that_do_not_fit_are_refused() {
     named(from, "A[I, J]", &["--size", "I=8,J=8,I=8"], "two sizes are given for `I`; give one");
     let left = "a size is given for `I`, but the shardings state their sizes; leave it out";
     named("[8]", "[8]", &["--size", "I=8"], left);
-    let drawn = "`--draw` draws tiles of one size, but some of these are shorter than others";
-    let drawn = format!("{drawn}; choose axes that divide the array, or leave `--draw` out");
-    named(from, "A[I, J]", &["--size", "I=9,J=8", "--draw", "/dev/null"], &drawn);
     let same = "give both the same name, and the same dimensions in the same order";
     for target in ["B[I, J]", "A[J, I]", "A[I]"] {
         let message = format!("the source A[I_X, J] and the target {target} are not the same array; {same}");
