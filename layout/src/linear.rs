@@ -46,9 +46,12 @@ impl LinearAxes {
             ..0 => sum - times(axis, -factor),
             _ => sum + times(axis, factor),
         };
-        let Some((&(axis, factor), rest)) = self.terms.split_first() else { return AxisExpr::Const(self.constant) };
-        let sum = rest.iter().fold(times(axis, factor), plus);
-        let sum = match self.constant {
+        let (first, constant) = match self.terms.first() {
+            Some(&(axis, factor)) => (times(axis, factor), self.constant),
+            None => (AxisExpr::Const(self.constant), 0),
+        };
+        let sum = self.terms.iter().skip(1).fold(first, plus);
+        let sum = match constant {
             0 => sum,
             constant if constant < 0 => sum - -constant,
             constant => sum + constant,
