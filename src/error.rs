@@ -1,6 +1,6 @@
 //! One error type for everything a program does.
 
-use polyshard_layout::{ShardingError, UnknownDType};
+use polyshard_layout::{MeshError, ShardingError, UnknownDType};
 use polyshard_machine::MachineError;
 use polyshard_planner::placement::{PlacedMesh, PlacementError};
 use polyshard_planner::reduce::ReduceError;
@@ -33,6 +33,9 @@ pub enum Error {
     /// A schedule cannot be lowered.
     #[error(transparent)]
     Lower(#[from] LowerError),
+    /// A mesh is invalid.
+    #[error(transparent)]
+    Mesh(#[from] MeshError),
     /// A sharding is invalid.
     #[error(transparent)]
     Sharding(#[from] ShardingError),
@@ -117,38 +120,21 @@ macro_rules! of_the_runtime {
 }
 of_the_runtime!(polyshard_runtime::comm::Error polyshard_runtime::LeafError polyshard_runtime::MemoryError);
 
-impl From<MachineError> for Error {
-    fn from(error: MachineError) -> Self {
-        Self::Machine(Box::new(error))
-    }
+/// Errors that are kept in a box.
+macro_rules! boxed {
+    ($($error:ty => $kind:ident)*) => { $(
+        impl From<$error> for Error {
+            fn from(error: $error) -> Self {
+                Self::$kind(Box::new(error))
+            }
+        }
+    )* };
 }
-
-impl From<polyshard_program::KernelError> for Error {
-    fn from(error: polyshard_program::KernelError) -> Self {
-        Self::Kernel(Box::new(error))
-    }
-}
-
-impl From<PlacementError> for Error {
-    fn from(error: PlacementError) -> Self {
-        Self::Placement(Box::new(error))
-    }
-}
-
-impl From<ReduceError> for Error {
-    fn from(error: ReduceError) -> Self {
-        Self::Reduce(Box::new(error))
-    }
-}
-
-impl From<polyshard_search::SearchError> for Error {
-    fn from(error: polyshard_search::SearchError) -> Self {
-        Self::Search(Box::new(error))
-    }
-}
-
-impl From<std::io::Error> for Error {
-    fn from(error: std::io::Error) -> Self {
-        Self::Other(Box::new(error))
-    }
+boxed! {
+    MachineError => Machine
+    polyshard_program::KernelError => Kernel
+    PlacementError => Placement
+    ReduceError => Reduce
+    polyshard_search::SearchError => Search
+    std::io::Error => Other
 }

@@ -30,18 +30,18 @@ mod signals;
 mod threads;
 
 use crate::command::files::is_npy;
+use crate::command::print::{Print, printed};
 use crate::dtypes::dtype_parser;
 use crate::error::{CliError, Result};
-use crate::numbers::{list, real, whole};
+use crate::numbers::{real, whole};
 use crate::say::{complain, is_first, is_speaker, say};
 use crate::with_type;
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 use polyshard::layout::DType;
 use polyshard::ndarray::{ArrayD, Dimension};
 use polyshard::program::Program;
 use polyshard::runtime::{Element, NpyFile};
 use polyshard::schedule::Trace;
-use polyshard::source::{SourceOptions, rust_source};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use std::fmt::Write as _;
@@ -107,7 +107,7 @@ enum Command {
         /// `Schedule::trace`, which is lowered first.
         file: PathBuf,
         /// Form of a program [default: program].
-        #[arg(long, value_enum)]
+        #[arg(long, value_parser = Print::of(&[Print::Program, Print::Source, Print::Explain, Print::Trace]))]
         print: Option<Print>,
     },
     /// Print the largest absolute difference of two `.npy` arrays; fail if it exceeds the tolerance.
@@ -141,19 +141,7 @@ enum Command {
 struct Shape(Vec<usize>);
 
 fn shape(text: &str) -> Result<Shape> {
-    list(text, "512,2048").map(Shape)
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Print {
-    /// The program of one rank, as pseudo-code.
-    Program,
-    /// The program as Rust source.
-    Source,
-    /// Each transfer with its pattern and the reason, proofs, bytes, bounds and hints.
-    Explain,
-    /// The kernel and the steps of a trace.
-    Trace,
+    mesh::numbers("shape", text, "512,2048").map(Shape)
 }
 
 /// Parses the command line, runs the command and prints its output or its error.
@@ -245,13 +233,11 @@ fn show(path: &Path, print: Print) -> Result<String> {
         }
     };
     match print {
-        Print::Program => Ok(program.to_string()),
-        Print::Source => Ok(rust_source(&program, &SourceOptions::default())),
-        Print::Explain => Ok(program.explain()),
         Print::Trace => {
             let what = format!("`{}` is a program, which does not record its schedule", path.display());
             Err(CliError::refused(what, "print `program`, `source` or `explain`, or show the trace"))
         }
+        form => printed(&program, form, None),
     }
 }
 

@@ -87,30 +87,24 @@ fn dimensions(text: &str, mesh: &Mesh) -> Result<Dimensions, TypeError> {
     let mut scanner = Scanner::new(text);
     let tensor = scanner.name("a named type begins with the array's name, as in `A[I_X, J]`")?.to_owned();
     scanner.expect('[', "the dimensions follow in `[..]`, as in `A[I_X, J]`")?;
-    let (mut names, mut dims) = (Vec::<String>::new(), Vec::new());
-    let mut ended = scanner.takes(']');
-    while !ended {
+    let mut names = Vec::<String>::new();
+    let dims = scanner.list(']', "a `,` or a `]` follows a dimension", |scanner, dim| {
         let word = scanner.name("a dimension is a name, with its axes below it: `I_X`")?;
         let (name, axes) = match word.split_once('_') {
             None => (word, Vec::new()),
-            Some((name, "")) => (name, braced(&mut scanner)?),
+            Some((name, "")) => (name, braced(scanner)?),
             Some((name, axes)) => (name, letters(axes, mesh)),
         };
         if name.is_empty() || names.iter().any(|other| other == name) {
             return Err(scanner.error(format!("two dimensions are named `{word}`; give each its own name")));
         }
+        names.push(name.to_owned());
         let position = |name: String| {
             let position = mesh.position(name.as_str().into());
-            position.ok_or_else(|| TypeError::UnknownAxis { dim: dims.len(), name, mesh: mesh.to_string() })
+            position.ok_or_else(|| TypeError::UnknownAxis { dim, name, mesh: mesh.to_string() })
         };
-        let axes = axes.into_iter().map(position).collect::<Result<Vec<_>, _>>()?;
-        dims.push(axes);
-        names.push(name.to_owned());
-        ended = scanner.takes(']');
-        if !ended {
-            scanner.expect(',', "a `,` or a `]` follows a dimension")?;
-        }
-    }
+        axes.into_iter().map(position).collect::<Result<Vec<_>, _>>()
+    })?;
     scanner.end()?;
     Ok((tensor, names, dims))
 }

@@ -36,15 +36,6 @@ pub(crate) fn real(text: &str) -> Result<f64> {
     number.ok_or(CliError::NotANumber { expected: "a number, such as 0.5 or 1e9" })
 }
 
-/// Reads whole numbers separated by commas; `like` is an example.
-pub(crate) fn list(text: &str, like: &str) -> Result<Vec<usize>> {
-    let read = |part: &str| {
-        let form = || format!("whole numbers with commas between them, such as {like}");
-        whole(part).map_err(|_| CliError::unreadable(format!("`{part}`"), form()))
-    };
-    text.split(',').map(read).collect()
-}
-
 /// Reads a size in bytes, at least 1: a number, perhaps with a fraction, and perhaps a unit. kB, MB, GB and TB are powers of 1000; KiB, MiB,
 /// GiB and TiB of 1024. Fractions of a byte are dropped.
 pub(crate) fn size(text: &str) -> Result<usize> {

@@ -5,12 +5,11 @@
 //! [0] [1] [2] [3]   [4] [5] [6] [7]  colour and arcs between them: around, or from the first to the others
 //! ```
 //!
-//! Arcs are drawn behind devices and names, so that all numbers are legible.
+//! Arcs are painted before devices and names, so that all numbers are legible.
 //!
 //! A drawing shows only its groups; the caller chooses and describes them.
 
 use crate::DrawError;
-use crate::arc::{Obstacle, arc};
 use crate::shapes::{self, colour, label, page, rectangle, rounded};
 use polyshard_layout::{Mesh, joined};
 use svg::node::element::{Group, Path as Line, Style, Title};
@@ -30,15 +29,16 @@ pub(crate) const MARGIN: f64 = 16.0;
 pub(crate) const HEAD: f64 = 46.0;
 /// Maximum width of a letter in a title.
 const LETTER: f64 = 7.5;
-/// Maximum width of a letter in a name, and how far a name extends above and below its line.
-const NAME_LETTER: f64 = 6.0;
-const NAME_REACH: [f64; 2] = [8.0, 2.5];
+/// Maximum distance of a long arc from the straight line: enough to clear a row of devices.
+const BOW: f64 = 20.0;
+/// Minimum length of an arc that is bent that far; shorter ones are nearly straight.
+const LONG: f64 = 120.0;
 /// The preferred ratio of a block's width to its height.
 const SHAPE: f64 = 1.8;
 /// Penalty for a last row that is not full, as a deviation of the ratio's logarithm.
 const RAGGED: f64 = 1.0;
 pub(crate) const STYLE: &str = "text{font:9px sans-serif}text.title{font-size:13px;font-weight:bold}text.note{font-size:11px}\
-                     text.rank{text-anchor:middle}rect.member{fill:none;stroke:#999}rect.device{stroke:#444;\
+                     text.rank{text-anchor:middle}text.name{paint-order:stroke;stroke:#fff;stroke-width:2px}rect.member{fill:none;stroke:#999}rect.device{stroke:#444;\
                      stroke-width:0.5}rect.idle{fill:#f0f0f0}path{fill:none;stroke-width:1.5;opacity:0.7}";
 
 /// Which members of a group are joined by arcs.
@@ -186,15 +186,18 @@ impl Block {
     /// The devices with the groups of a panel; `names` returns a rank's name, on its device and in full.
     pub(crate) fn panel(&self, panel: &Panel, names: &dyn Fn(usize) -> [String; 2]) -> Group {
         let mut picture = Group::new().set("transform", format!("translate(0 {HEAD})"));
-        for (at, size, name) in &self.members {
-            let name = label("name", name.clone(), at[0] + PADDING, at[1] + NAME);
-            picture = picture.add(rectangle("member", *at, *size)).add(name);
+        for (at, size, _) in &self.members {
+            picture = picture.add(rectangle("member", *at, *size));
         }
         let mut colours = vec![None; self.devices.len()];
         for (nth, group) in panel.groups.iter().enumerate() {
+            picture = picture.add(self.arcs(group, panel.talk, &colour(nth, panel.groups.len())));
             for &rank in group {
                 colours[rank] = Some(colour(nth, panel.groups.len()));
             }
+        }
+        for (at, _, name) in &self.members {
+            picture = picture.add(label("name", name.clone(), at[0] + PADDING, at[1] + NAME));
         }
         for (rank, ((at, name), fill)) in self.devices.iter().zip(colours).enumerate() {
             let device = match fill {
@@ -206,26 +209,11 @@ impl Block {
             let full = if name.is_empty() { full } else { format!("{full}: {name}") };
             picture = picture.add(device.add(Title::new(full))).add(label("rank", short, x, y));
         }
-        let obstacles = self.obstacles();
-        for (nth, group) in panel.groups.iter().enumerate() {
-            picture = picture.add(self.arcs(group, panel.talk, &colour(nth, panel.groups.len()), &obstacles));
-        }
         shapes::panel(&panel.title, &panel.note).add(picture)
     }
 
-    /// The shapes that arcs pass behind: devices, which have their numbers inside, and the names of members.
-    fn obstacles(&self) -> Vec<Obstacle> {
-        let devices = self.devices.iter().map(|(at, _)| Obstacle { at: *at, size: DEVICE });
-        let names = self.members.iter().map(|(at, _, name)| {
-            let [above, below] = NAME_REACH;
-            let size = [name.chars().count() as f64 * NAME_LETTER, above + below];
-            Obstacle { at: [at[0] + PADDING, at[1] + NAME - above], size }
-        });
-        devices.chain(names).collect()
-    }
-
     /// The arcs of a group.
-    fn arcs(&self, group: &[usize], talk: Talk, stroke: &str, obstacles: &[Obstacle]) -> Group {
+    fn arcs(&self, group: &[usize], talk: Talk, stroke: &str) -> Group {
         let mut drawn = Group::new().set("class", "group").add(Title::new(joined(group, " ")));
         let pairs: Vec<[usize; 2]> = match (talk, group) {
             (_, [] | [_]) | (Talk::AnyPair, _) => Vec::new(),
@@ -236,8 +224,19 @@ impl Block {
         };
         for pair in pairs {
             let [from, to] = pair.map(|rank| [0, 1].map(|side| self.devices[rank].0[side] + DEVICE[side] / 2.0));
-            drawn = drawn.add(Line::new().set("class", "arc").set("d", arc(from, to, obstacles)).set("stroke", stroke));
+            drawn = drawn.add(Line::new().set("class", "arc").set("d", arc(from, to)).set("stroke", stroke));
         }
         drawn
     }
+}
+
+/// A quadratic curve between two places, bent to its left, as the data of an SVG path.
+fn arc(from: [f64; 2], to: [f64; 2]) -> String {
+    let along = [to[0] - from[0], to[1] - from[1]];
+    let length = along[0].hypot(along[1]).max(1.0);
+    // The middle of the curve is half as far from the straight line as its control point.
+    let bent = 2.0 * BOW * (length / LONG).powi(2).min(1.0) / length;
+    let control = [(from[0] + to[0]) / 2.0 + along[1] * bent, (from[1] + to[1]) / 2.0 - along[0] * bent];
+    let [[x, y], [bent_x, bent_y], [to_x, to_y]] = [from, control, to].map(|place| place.map(rounded));
+    format!("M{x} {y}Q{bent_x} {bent_y} {to_x} {to_y}")
 }

@@ -12,7 +12,6 @@
 //! | [`devices()`] | any groups of the devices of a machine |
 //! | `chart`, with the feature of this name | times by size, measured and predicted |
 
-mod arc;
 #[cfg(feature = "chart")]
 mod chart;
 mod devices;

@@ -69,7 +69,7 @@ pub(crate) fn parse(input: ParseStream, form: Form, given: Option<&Mesh>) -> Res
         if given.is_some() {
             errors.push(&word, "the mesh is given twice", "leave it out of the chain, or write it only there");
         }
-        mesh = Some((word, errors.take(arguments::mesh(&content, form).map_err(Into::into))));
+        mesh = Some((word, errors.take(arguments::mesh(&content, form))));
     }
     let mut methods = Vec::new();
     while !input.is_empty() {

@@ -52,7 +52,7 @@ pub(crate) fn check(block: Block) -> Result<Checked> {
     let sites: Vec<&Site> = target.iter().chain(&inputs).collect();
     index_names(&block, &sites, &mut errors);
     extents::check(&block, &sites, &ranges, &mut errors);
-    let moduli = periodic::check(&block, &sites, &ranges, &mut errors);
+    let moduli = periodic::check(&block, &sites, &mut errors);
     unused(&block, &sites, &ranges, &mut errors);
     let mut scalars = Vec::new();
     let value = value::check(&block, element.as_ref(), &sites, &mut scalars, &mut errors);

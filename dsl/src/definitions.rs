@@ -159,7 +159,7 @@ impl Definitions {
             errors.stop()?;
             distinct(&kernels)?;
             rounds::check(&kernels.iter().map(|kernel| &kernel.block.output.name).collect::<Vec<_>>(), &rounds)?;
-            for value in from_outside(&kernels, &rounds).1 {
+            for value in Flow::new(&kernels, &rounds).unknown {
                 let message = format!(
                     "`{value}` has no value before the rounds: no kernel writes it before them, and none in them reads it from outside"
                 );
@@ -175,6 +175,16 @@ impl Definitions {
     #[must_use]
     pub fn inputs(&self) -> Vec<Name> {
         self.declared().into_iter().map(|tensor| name(&tensor.name)).collect()
+    }
+
+    /// Returns the arrays that exist at the end, each with the number of the last kernel that writes it: outputs of kernels outside of rounds,
+    /// and carried arrays, of which a round may begin with the value of another one.
+    #[must_use]
+    pub fn results(&self) -> Vec<(Name, Option<usize>)> {
+        let written = Flow::new(&self.kernels, &self.rounds).written;
+        let is_last = |nth: usize| written[nth + 1..].iter().all(|(other, _)| *other != written[nth].0);
+        let last = (0..written.len()).filter(|&nth| is_last(nth));
+        last.map(|nth| (name(written[nth].0), written[nth].1)).collect()
     }
 
     /// Returns the names that numbers can replace, each once, and whether the number must be an integer: yes for extents, bounds, moduli
@@ -203,7 +213,7 @@ impl Definitions {
 
     /// The first declaration of each input array.
     fn declared(&self) -> Vec<&Tensor> {
-        from_outside(&self.kernels, &self.rounds).0
+        Flow::new(&self.kernels, &self.rounds).inputs
     }
 
     /// Returns the kernels with the extents and the element type of the arrays.
@@ -349,33 +359,47 @@ impl Written {
     }
 }
 
-/// The first declaration of each input array, and the names that rounds carry but no kernel declares.
-fn from_outside<'a>(kernels: &'a [Written], rounds: &'a [Repeated]) -> (Vec<&'a Tensor>, Vec<&'a Ident>) {
-    let mut found: Vec<&Tensor> = Vec::new();
-    let (mut written, mut unknown): (Vec<&Ident>, Vec<&Ident>) = (Vec::new(), Vec::new());
-    // The rounds around a kernel, outermost first, each with the number of values written before it.
-    let mut before: Vec<(&Repeated, usize)> = Vec::new();
-    for (number, Written { block, .. }) in kernels.iter().enumerate() {
-        let begun = rounds.iter().filter(|rounds| rounds.kernels.start == number);
-        before.extend(begun.map(|rounds| (rounds, written.len())));
-        for tensor in &block.inputs {
-            if !written.contains(&&tensor.name) && !found.iter().any(|other| other.name == tensor.name) {
-                found.push(tensor);
+/// The arrays that a file reads and leaves.
+struct Flow<'a> {
+    /// The first declaration of each input array.
+    inputs: Vec<&'a Tensor>,
+    /// What exists at the end, in the order in which it is written, with the number of the kernel that writes it.
+    written: Vec<(&'a Ident, Option<usize>)>,
+    /// The names that rounds carry but no kernel declares.
+    unknown: Vec<&'a Ident>,
+}
+
+impl<'a> Flow<'a> {
+    fn new(kernels: &'a [Written], rounds: &'a [Repeated]) -> Self {
+        let mut inputs: Vec<&Tensor> = Vec::new();
+        let (mut written, mut unknown) = (Vec::<(&Ident, _)>::new(), Vec::new());
+        // The rounds around a kernel, outermost first, each with the number of values written before it.
+        let mut before: Vec<(&Repeated, usize)> = Vec::new();
+        for (number, Written { block, .. }) in kernels.iter().enumerate() {
+            let begun = rounds.iter().filter(|rounds| rounds.kernels.start == number);
+            before.extend(begun.map(|rounds| (rounds, written.len())));
+            for tensor in &block.inputs {
+                let is_known = written.iter().any(|(name, _)| **name == tensor.name);
+                if !is_known && !inputs.iter().any(|other| other.name == tensor.name) {
+                    inputs.push(tensor);
+                }
+            }
+            written.push((&block.output.name, Some(number)));
+            // After the rounds, only carried values exist.
+            while let Some((rounds, len)) = before.pop_if(|(rounds, _)| rounds.kernels.end == number + 1) {
+                let inside = written.split_off(len);
+                // Where `A = B` and `B = C` are carried, no kernel writes B under this name.
+                let writer = |next: &Ident| inside.iter().rev().find(|(name, _)| *name == next)?.1;
+                let is_declared = |value: &Ident| {
+                    let is_input = inputs.iter().any(|tensor| tensor.name == *value);
+                    is_input || written.iter().any(|(name, _)| *name == value)
+                };
+                unknown.extend(rounds.carried.iter().map(|(value, _)| value).filter(|value| !is_declared(value)));
+                written.extend(rounds.carried.iter().map(|(value, next)| (value, writer(next))));
             }
         }
-        written.push(&block.output.name);
-        // After the rounds, only carried values exist.
-        while let Some((rounds, _)) = before.last().filter(|(rounds, _)| rounds.kernels.end == number + 1) {
-            let carried = || rounds.carried.iter().map(|(value, _)| value);
-            let len = before.pop().map_or(0, |(_, len)| len);
-            written.truncate(len);
-            let is_declared =
-                |value: &Ident| written.contains(&value) || found.iter().any(|tensor| tensor.name == *value);
-            unknown.extend(carried().filter(|value| !is_declared(value)));
-            written.extend(carried());
-        }
+        Self { inputs, written, unknown }
     }
-    (found, unknown)
 }
 
 /// Whether a type is a name whose meaning the arrays decide.

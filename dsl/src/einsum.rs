@@ -17,7 +17,7 @@ mod tests;
 
 use crate::text::ParseError;
 use polyshard_layout::{DType, Name, are, counted, joined};
-use polyshard_program::{Access, Affine, Assign, KernelError, KernelSpec, Value};
+use polyshard_program::{Access, Affine, KernelError, KernelSpec};
 use std::fmt;
 
 /// An array that an einsum reads.
@@ -204,45 +204,25 @@ fn kernel(text: &str, operands: &[Operand<'_>], dtype: DType, output: &str, broa
     let extents = extents(&read, operands, broadcasts)?;
     let written = wanted.map_or_else(|| Ok(implied(&read)), |term| written(term, &read, &taken))?;
     let mut taken: Vec<Name> = taken.into_iter().map(Index::Letter).chain(leading(&read)).map(Index::name).collect();
-    let mut inputs: Vec<(Name, Vec<i128>)> = Vec::new();
-    let (mut tensors, mut accesses) = (Vec::new(), Vec::new());
+    let shape = |operand: &Operand<'_>| operand.shape.iter().map(|&extent| extent as i128).collect();
+    let mut factors: Vec<(Access, Vec<i128>)> = Vec::new();
     for (nth, (operand, term)) in operands.iter().zip(&read).enumerate() {
         let same = operands[..nth].iter().position(|other| other.source == operand.source);
-        let name = match same {
-            Some(first) => tensors[first],
-            None => {
-                let name = tensor(&mut taken, stem(operand.source), nth);
-                inputs.push((name, operand.shape.iter().map(|&extent| extent as i128).collect()));
-                name
-            }
-        };
-        tensors.push(name);
+        let name = same.map_or_else(|| tensor(&mut taken, stem(operand.source), nth), |first| factors[first].0.tensor);
         let extent = |index| extents.iter().find(|(known, _)| *known == index).map(|(_, extent)| *extent);
         let index = term.iter().zip(operand.shape).map(|(&index, &own)| match extent(index) {
             // Broadcast dimensions have one element.
             Some(extent) if extent != own => Affine::new([], 0),
             _ => plain(&index),
         });
-        accesses.push(Access::new(name, index.collect()));
+        factors.push((Access::new(name, index.collect()), shape(operand)));
     }
     let name = tensor(&mut taken, output, operands.len());
     let target = Access::new(name, written.iter().map(plain).collect());
     let shape =
         written.iter().map(|of| extents.iter().find(|(known, _)| known == of).map_or(0, |(_, extent)| *extent as i128));
-    let product =
-        accesses.into_iter().map(Value::Access).reduce(|left, right| Value::Mul(Box::new(left), Box::new(right)));
-    Ok(KernelSpec {
-        name: Name::new("einsum"),
-        dtype,
-        inputs,
-        output: (name, shape.collect()),
-        ranges: Vec::new(),
-        scalars: Vec::new(),
-        moduli: Vec::new(),
-        target,
-        assign: Assign::Set,
-        value: product.ok_or(EinsumError::Terms { terms: 1, arrays: 0 })?,
-    })
+    let spec = KernelSpec::product(Name::new("einsum"), dtype, factors, (target, shape.collect()));
+    spec.ok_or(EinsumError::Terms { terms: 1, arrays: 0 })
 }
 
 /// The index alone, as in an access.

@@ -219,61 +219,44 @@ impl Step {
     /// Returns the method's name.
     #[must_use]
     pub fn method(&self) -> &'static str {
+        self.written().0
+    }
+
+    /// The method's name, and its arguments as text.
+    fn written(&self) -> (&'static str, String) {
         match self {
-            Self::Split { .. } => "split",
-            Self::Divide { .. } => "divide",
-            Self::Reorder { .. } => "reorder",
-            Self::Fuse { .. } => "fuse",
-            Self::Distribute { .. } => "distribute",
-            Self::Replicate { .. } => "replicate",
-            Self::Rotate { .. } => "rotate",
-            Self::Shard { .. } => "shard",
-            Self::Communicate { .. } => "communicate",
-            Self::Pipeline { .. } => "pipeline",
-            Self::Halo { .. } => "halo",
-            Self::InteriorFirst { .. } => "interior_first",
-            Self::Reassociate { .. } => "reassociate",
-            Self::Tensorize { kind: None, .. } => "tensorize",
-            Self::Tensorize { kind: Some(LeafKind::Named(_)), .. } => "tensorize_with",
-            Self::Tensorize { .. } => "tensorize_as",
-            Self::Expect { .. } => "expect",
-            Self::ExpectOverlap { .. } => "expect_overlap",
+            Self::Split { i, outer, inner, size } => ("split", format!("{i}, {outer}, {inner}, {size}")),
+            Self::Divide { i, outer, inner, parts } => ("divide", format!("{i}, {outer}, {inner}, {parts}")),
+            Self::Reorder { order } => ("reorder", format!("[{}]", list(order))),
+            Self::Fuse { i, j, fused } => ("fuse", format!("{i}, {j}, {fused}")),
+            Self::Distribute { loops, outer, inner, mesh } => {
+                let [loops, outer, inner] = [loops, outer, inner].map(|names| list(names));
+                ("distribute", format!("[{loops}], [{outer}], [{inner}], mesh({mesh})"))
+            }
+            Self::Replicate { mesh } => ("replicate", format!("mesh({mesh})")),
+            Self::Rotate { t, by } => ("rotate", format!("{t}, [{}]", list(by))),
+            Self::Shard { tensor, clauses } if clauses.is_empty() => ("shard", tensor.to_string()),
+            Self::Shard { tensor, clauses } => ("shard", format!("{tensor}, {}", list(clauses))),
+            Self::Communicate { tensor, at } => ("communicate", format!("{tensor}, {at}")),
+            Self::Pipeline { t, depth } => ("pipeline", format!("{t}, {depth}")),
+            Self::Halo { tensor, steps } => ("halo", format!("{tensor}, {steps}")),
+            Self::InteriorFirst { tensor } => ("interior_first", tensor.to_string()),
+            Self::Reassociate { tensor } => ("reassociate", tensor.to_string()),
+            Self::Tensorize { loops, kind: None } => ("tensorize", format!("[{}]", list(loops))),
+            Self::Tensorize { loops, kind: Some(kind) } => {
+                let method = if matches!(kind, LeafKind::Named(_)) { "tensorize_with" } else { "tensorize_as" };
+                (method, format!("[{}], {kind}", list(loops)))
+            }
+            Self::Expect { tensor, pattern } => ("expect", format!("{tensor}, {pattern}")),
+            Self::ExpectOverlap { tensor, share } => ("expect_overlap", format!("{tensor}, {share}")),
         }
     }
 }
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}(", self.method())?;
-        match self {
-            Self::Split { i, outer, inner, size: n } | Self::Divide { i, outer, inner, parts: n } => {
-                write!(f, "{i}, {outer}, {inner}, {n}")?;
-            }
-            Self::Reorder { order } => write!(f, "[{}]", joined(order, ", "))?,
-            Self::Fuse { i, j, fused } => write!(f, "{i}, {j}, {fused}")?,
-            Self::Distribute { loops, outer, inner, mesh } => {
-                write!(
-                    f,
-                    "[{}], [{}], [{}], mesh({mesh})",
-                    joined(loops, ", "),
-                    joined(outer, ", "),
-                    joined(inner, ", ")
-                )?;
-            }
-            Self::Replicate { mesh } => write!(f, "mesh({mesh})")?,
-            Self::Rotate { t, by } => write!(f, "{t}, [{}]", joined(by, ", "))?,
-            Self::Shard { tensor, clauses } if clauses.is_empty() => write!(f, "{tensor}")?,
-            Self::Shard { tensor, clauses } => write!(f, "{tensor}, {}", joined(clauses, ", "))?,
-            Self::Communicate { tensor, at } => write!(f, "{tensor}, {at}")?,
-            Self::Pipeline { t, depth } => write!(f, "{t}, {depth}")?,
-            Self::Halo { tensor, steps } => write!(f, "{tensor}, {steps}")?,
-            Self::InteriorFirst { tensor } | Self::Reassociate { tensor } => write!(f, "{tensor}")?,
-            Self::Tensorize { loops, kind: None } => write!(f, "[{}]", joined(loops, ", "))?,
-            Self::Tensorize { loops, kind: Some(kind) } => write!(f, "[{}], {kind}", joined(loops, ", "))?,
-            Self::Expect { tensor, pattern } => write!(f, "{tensor}, {pattern}")?,
-            Self::ExpectOverlap { tensor, share } => write!(f, "{tensor}, {share}")?,
-        }
-        f.write_str(")")
+        let (method, arguments) = self.written();
+        write!(f, "{method}({arguments})")
     }
 }
 

@@ -10,7 +10,7 @@ use crate::errors::{parts, with_help};
 use crate::form::Form;
 use crate::step::Step;
 use crate::{chain, spec};
-use polyshard_layout::{Mesh, joined};
+use polyshard_layout::{Mesh, Name, joined};
 use polyshard_program::KernelSpec;
 use proc_macro2::{Group, Ident, LexError, TokenStream, TokenTree};
 use std::fmt;
@@ -182,9 +182,8 @@ fn without_tokens(text: &str, wrong: &LexError) -> Mistake {
     }
     let at = wrong.span().byte_range().start;
     let rest = &text[at..];
-    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
     let first = rest.chars().next().map_or(0, char::len_utf8);
-    let len = rest.find(|letter| !is_part(letter)).unwrap_or(rest.len()).max(first);
+    let len = rest.find(|letter| !Name::is_part(letter)).unwrap_or(rest.len()).max(first);
     let line = text[..at].rsplit('\n').next().unwrap_or_default();
     let help = match &rest[..len] {
         _ if line.contains('#') => "comments begin with `//`",
@@ -204,17 +203,16 @@ pub(crate) fn placed<T>(text: &str, read: Result<T>) -> std::result::Result<T, P
 }
 
 fn mistake(text: &str, error: &syn::Error) -> Mistake {
-    let span = error.span();
-    let (line, column, at) = match span.byte_range() {
+    let at = match error.span().byte_range() {
         // An error at the end of the text has no token.
         range if range.is_empty() => {
-            let column = text.lines().last().map_or(0, |line| line.chars().count());
-            (text.lines().count().max(1), column, text.len()..text.len())
+            let end = text.strip_suffix('\n').unwrap_or(text).len();
+            end..end
         }
-        range => (span.start().line, span.start().column, range),
+        range => range,
     };
     let (message, help) = parts(&error.to_string());
-    Mistake { line, column: column + 1, at, message, help }
+    Mistake::new(text, at, message, help)
 }
 
 /// The maximum number of tokens inside brackets without a comma or a semicolon, plus those around the brackets: parsing takes stack for

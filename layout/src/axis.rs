@@ -177,7 +177,13 @@ impl fmt::Display for AxisExpr {
                     _ => write!(f, "{left} {sign} {right}"),
                 }
             }
+            // Of a product of two numbers, the second is read as the factor.
+            Self::Mul(axes, -1) if matches!(**axes, Self::Axis(_) | Self::List(_)) => write!(f, "-{axes}"),
+            Self::Mul(axes, factor) if matches!(**axes, Self::Axis(_) | Self::List(_)) => {
+                write!(f, "{factor} * {axes}")
+            }
             Self::Mul(expr, factor) => write!(f, "{} * {factor}", grouped(expr)),
+            Self::Mod(expr, modulus) if matches!(**expr, Self::Mul(..)) => write!(f, "({expr}) % {modulus}"),
             Self::Mod(expr, modulus) => write!(f, "{} % {modulus}", grouped(expr)),
         }
     }

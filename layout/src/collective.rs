@@ -51,16 +51,6 @@ impl Collective {
 
 impl fmt::Display for Collective {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Slice => "Slice",
-            Self::Permute => "Permute",
-            Self::Broadcast => "Broadcast",
-            Self::AllGather => "AllGather",
-            Self::AllToAll => "AllToAll",
-            Self::Exchange => "Exchange",
-            Self::Reduce => "Reduce",
-            Self::ReduceScatter => "ReduceScatter",
-            Self::AllReduce => "AllReduce",
-        })
+        f.pad(&format!("{self:?}"))
     }
 }

@@ -220,7 +220,7 @@ fn refusal(rows: &[Row], at: usize, known: &[usize], linear: &LinearAxes, mesh: 
         let why = "some blocks have no owner: the blocks that a rank owns of the other dimensions leave too few \
                    choices for this one";
         let help = "let the modulus be the extent of an axis that no other dimension uses";
-        return ShardingError::NoOwner { expr: linear.display(mesh).to_string(), why, help };
+        return ShardingError::NoOwner { expr: linear.expr(mesh).to_string(), why, help };
     }
     unsolved(linear, mesh)
 }

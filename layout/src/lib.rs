@@ -53,7 +53,7 @@ pub use congruence::gcd;
 pub use dim::{Digit, DimLayout, LevelLayout, Owned};
 pub use dtype::{DType, NotNative, UnknownDType};
 pub use linear::LinearAxes;
-pub use mesh::{Mesh, MeshError, ProductError};
+pub use mesh::{Mesh, MeshError};
 #[doc(hidden)]
 pub use message::split_message;
 #[doc(hidden)]

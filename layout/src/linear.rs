@@ -1,8 +1,7 @@
 //! Placements in normal form: sums of coordinates, optionally modulo a number.
 
-use crate::{AxisExpr, Mesh, ShardingError, joined};
+use crate::{AxisExpr, Mesh, ShardingError};
 use serde::Serialize;
-use std::fmt;
 
 /// `sum of coefficient * coordinate + constant`, optionally modulo: a placement in normal form.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -38,15 +37,22 @@ impl LinearAxes {
         {
             return AxisExpr::List(terms.iter().rev().map(|&(axis, _)| mesh.as_slice()[axis].name).collect());
         }
-        let mut terms = self.terms.iter().map(|&(axis, factor)| {
+        let times = |axis: usize, factor: i64| {
             let axis = AxisExpr::Axis(mesh.as_slice()[axis].name);
             if factor == 1 { axis } else { axis * factor }
-        });
-        let first = terms.next().unwrap_or(AxisExpr::Const(0));
-        let sum = terms.fold(first, |sum, term| sum + term);
-        let sum = match self.constant {
+        };
+        let plus = |sum: AxisExpr, &(axis, factor): &(usize, i64)| match factor {
+            // Factors and constants are never `i64::MIN`, which cannot be negated.
+            ..0 => sum - times(axis, -factor),
+            _ => sum + times(axis, factor),
+        };
+        let (first, constant) = match self.terms.first() {
+            Some(&(axis, factor)) => (times(axis, factor), self.constant),
+            None => (AxisExpr::Const(self.constant), 0),
+        };
+        let sum = self.terms.iter().skip(1).fold(first, plus);
+        let sum = match constant {
             0 => sum,
-            // The constant is never `i64::MIN`, which cannot be negated.
             constant if constant < 0 => sum - -constant,
             constant => sum + constant,
         };
@@ -169,7 +175,7 @@ impl LinearAxes {
         let parts = self.modulus.or_else(|| self.radix(mesh).map(|(parts, _)| parts));
         parts.ok_or_else(|| {
             let why = "it is neither an axis, a list of axes nor a remainder";
-            ShardingError::NoOwner { expr: self.display(mesh).to_string(), why, help: "add `% parts`" }
+            ShardingError::NoOwner { expr: self.expr(mesh).to_string(), why, help: "add `% parts`" }
         })
     }
 
@@ -183,40 +189,5 @@ impl LinearAxes {
         let mut terms = leading.chain(inner.terms.iter().copied().map(Some)).collect::<Option<Vec<_>>>()?;
         terms.sort_unstable();
         Some(Self { terms, constant: 0, modulus: None })
-    }
-
-    pub(crate) fn display<'a>(&'a self, mesh: &'a Mesh) -> impl fmt::Display + 'a {
-        struct Shown<'a>(&'a LinearAxes, &'a Mesh);
-        impl fmt::Display for Shown<'_> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                let Self(linear, mesh) = self;
-                let name = |axis: usize| mesh.as_slice()[axis].name;
-                if let Some((_, terms)) = linear.radix(mesh).filter(|(_, terms)| terms.len() > 1) {
-                    return write!(f, "[{}]", joined(terms.iter().rev().map(|&(axis, _)| name(axis)), ", "));
-                }
-                let mut text = String::new();
-                for &(axis, factor) in &linear.terms {
-                    let sign = match (text.is_empty(), factor < 0) {
-                        (true, false) => "",
-                        (true, true) => "-",
-                        (false, false) => " + ",
-                        (false, true) => " - ",
-                    };
-                    let times = if factor.abs() == 1 { String::new() } else { format!("{} * ", factor.abs()) };
-                    text += &format!("{sign}{times}{}", name(axis));
-                }
-                match linear.constant {
-                    constant if text.is_empty() => text = constant.to_string(),
-                    0 => {}
-                    constant if constant < 0 => text += &format!(" - {}", constant.unsigned_abs()),
-                    constant => text += &format!(" + {constant}"),
-                }
-                match linear.modulus {
-                    Some(modulus) => write!(f, "({text}) % {modulus}"),
-                    None => f.write_str(&text),
-                }
-            }
-        }
-        Shown(self, mesh)
     }
 }

@@ -3,6 +3,7 @@
 use crate::{Axis, Name, Neighbours, Reach, Stencil, joined};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::num::{IntErrorKind, ParseIntError};
 use std::str::FromStr;
 
 /// A grid of ranks with named axes; ranks are row-major, the last axis fastest.
@@ -60,11 +61,14 @@ pub enum MeshError {
         product: String,
     },
     /// A text that is not a mesh.
-    #[error("cannot read the mesh `{text}`; write the extent of each axis, such as 4x6, or names too, such as x=4,y=6")]
+    #[error("cannot read {what}; write the extent of each axis, such as 4x6, or names too, such as x=4,y=6")]
     Unreadable {
-        /// The text.
-        text: String,
+        /// The text, or the part of it that cannot be read.
+        what: String,
     },
+    /// A number in a text has too many digits.
+    #[error("`{part}` in the mesh `{text}` does not fit in 64 bits; give a smaller number")]
+    Uncountable { part: String, text: String },
     /// A text that is a mesh with another number of axes.
     #[error("the mesh takes an extent for each of {}, but `{text}` has {found}", .axes.join(", "))]
     Axes {
@@ -142,6 +146,21 @@ impl Mesh {
             return Err(MeshError::Axes { text: text.into(), found: axes.len(), axes: names.map(Into::into).into() });
         }
         Self::try_new(axes.into_iter().zip(names).map(|((own, extent), name)| (own.unwrap_or(name), extent)))
+    }
+
+    /// Parses a mesh, `4x6` or `x=4,y=6`; `name` gives the names of axes by position if the text has none.
+    ///
+    /// ```
+    /// use polyshard::prelude::*;
+    /// assert_eq!(Mesh::parse_with("2x3", |nth| format!("a{nth}"))?.to_string(), "a0: 2, a1: 3");
+    /// # Ok::<(), polyshard::layout::MeshError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the text is not a mesh; otherwise as [`try_new`](Self::try_new).
+    pub fn parse_with(text: &str, name: impl Fn(usize) -> String) -> Result<Self, MeshError> {
+        let axes = read(text)?.into_iter().enumerate();
+        Self::try_new(axes.map(|(nth, (own, extent))| (own.map_or_else(|| name(nth), Into::into), extent)))
     }
 
     /// Returns a mesh of `ranks` ranks whose extents are as equal as their number allows, smaller ones first.
@@ -369,31 +388,10 @@ impl Mesh {
     /// Returns this mesh with the axes of `inner` appended.
     ///
     /// # Errors
-    /// [`AxisTwice`](ProductError::AxisTwice) if both have an axis of one name,
-    /// [`TooManyRanks`](ProductError::TooManyRanks) if there would be more than 2^62 ranks.
-    pub fn product(&self, inner: &Mesh) -> Result<Mesh, ProductError> {
-        if let Some(twice) = inner.axes.iter().find(|axis| self.position(axis.name).is_some()) {
-            return Err(ProductError::AxisTwice { axis: twice.name });
-        }
-        let axes: Vec<_> = self.axes.iter().chain(&inner.axes).copied().collect();
-        if !countable(&axes) {
-            return Err(ProductError::TooManyRanks { outer: self.to_string(), inner: inner.to_string() });
-        }
-        Ok(Self { axes })
+    /// As [`try_new`](Self::try_new).
+    pub fn product(&self, inner: &Mesh) -> Result<Mesh, MeshError> {
+        Self::try_new(self.axes.iter().chain(&inner.axes).map(|axis| (axis.name, axis.extent)))
     }
-}
-
-/// Why two meshes have no product.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-#[expect(missing_docs, reason = "the messages explain the fields")]
-pub enum ProductError {
-    /// Both have an axis of this name.
-    #[error("both meshes have an axis `{axis}`; give the inner mesh its own names")]
-    AxisTwice { axis: Name },
-    /// The product has more than 2^62 ranks.
-    #[error("the meshes ({outer}) and ({inner}) have more than 2^62 ranks together; use smaller extents")]
-    TooManyRanks { outer: String, inner: String },
 }
 
 /// The coordinates that differ from `own` along one axis alone and are in `along`, and `own` if it is in `along`; ascending.
@@ -421,18 +419,22 @@ fn countable(axes: &[Axis]) -> bool {
 
 /// Parses the axes of a mesh, with their names if the text gives them.
 fn read(text: &str) -> Result<Vec<(Option<&str>, usize)>, MeshError> {
-    let is_part = |c: char| c.is_alphanumeric() || c == '_';
-    let is_name = |name: &str| name.chars().all(is_part) && name.starts_with(|c: char| is_part(c) && !c.is_numeric());
     let is_named = text.contains('=');
-    let axes = text.split(if is_named { ',' } else { 'x' }).map(|axis| {
-        let (name, extent) = match axis.split_once('=') {
-            Some((name, extent)) => (Some(name.trim()), extent),
-            None => (None, axis),
+    let axis = |part| {
+        let what = if is_named { format!("`{part}` in the mesh `{text}`") } else { format!("the mesh `{text}`") };
+        let unreadable = MeshError::Unreadable { what };
+        let (name, extent) = match str::split_once(part, '=') {
+            Some((name, extent)) if Name::new(name.trim()).is_identifier() => (Some(name.trim()), extent),
+            None if !is_named => (None, part),
+            _ => return Err(unreadable),
         };
-        let extent = extent.trim().parse().ok()?;
-        (name.is_some() == is_named && name.is_none_or(is_name)).then_some((name, extent))
-    });
-    axes.collect::<Option<_>>().ok_or_else(|| MeshError::Unreadable { text: text.into() })
+        let extent = extent.trim().parse().map_err(|why: ParseIntError| match why.kind() {
+            IntErrorKind::PosOverflow => MeshError::Uncountable { part: part.into(), text: text.into() },
+            _ => unreadable,
+        })?;
+        Ok((name, extent))
+    };
+    text.split(if is_named { ',' } else { 'x' }).map(axis).collect()
 }
 
 impl FromStr for Mesh {
@@ -440,10 +442,7 @@ impl FromStr for Mesh {
 
     /// Reads `x=2,y=3`, or `2x3`, whose axes are called `p0` and `p1`.
     fn from_str(text: &str) -> Result<Self, MeshError> {
-        let axis = |(nth, (name, extent)): (usize, (Option<&str>, usize))| {
-            (name.map_or_else(|| Name::new(&format!("p{nth}")), Name::new), extent)
-        };
-        Self::try_new(read(text)?.into_iter().enumerate().map(axis))
+        Self::parse_with(text, |nth| format!("p{nth}"))
     }
 }
 
@@ -499,10 +498,17 @@ mod tests {
         check("2x3", expect!["p0: 2, p1: 3"]);
         check("data=4, tensor = 2", expect!["data: 4, tensor: 2"]);
         check("7", expect!["p0: 7"]);
-        for text in ["", "four", "2x", "-1", "x=2,3", "2=x", "=2", "1a=2", "a b=2", "99999999999999999999"] {
-            let unreadable = MeshError::Unreadable { text: text.into() };
-            assert_eq!(text.parse::<Mesh>(), Err(unreadable), "{text}");
+        for text in ["", "four", "2x", "-1", "x=2,3", "2=x", "=2", "1a=2", "a b=2"] {
+            let read = text.parse::<Mesh>();
+            assert!(matches!(&read, Err(MeshError::Unreadable { what }) if what.contains(text)), "{text}: {read:?}");
         }
+        let like = "write the extent of each axis, such as 4x6, or names too, such as x=4,y=6";
+        let unreadable = |text: &str| text.parse::<Mesh>().unwrap_err().to_string();
+        assert_eq!(unreadable("2x"), format!("cannot read the mesh `2x`; {like}"));
+        assert_eq!(unreadable("x=2,3"), format!("cannot read `3` in the mesh `x=2,3`; {like}"));
+        let many = "99999999999999999999";
+        let large = format!("`{many}` in the mesh `2x{many}` does not fit in 64 bits; give a smaller number");
+        assert_eq!(unreadable(&format!("2x{many}")), large);
         check("x=2,x=3", expect!["mesh has two axes named `x`; give each axis its own name"]);
         check("2x0", expect!["mesh axis `p1` has extent 0; an axis has at least one coordinate"]);
         let error = Mesh::parse("x=2,y=2", ["x"]).unwrap_err();

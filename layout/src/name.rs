@@ -1,6 +1,6 @@
 //! Names that are cheap to copy and compare.
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -16,7 +16,8 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 /// assert_eq!(name, Name::from("A"));
 /// assert_eq!(name.as_str(), "A");
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
 pub struct Name(&'static str);
 
 impl Name {
@@ -43,7 +44,13 @@ impl Name {
     #[must_use]
     pub fn is_identifier(self) -> bool {
         let start = |c: char| c.is_alphabetic() || c == '_';
-        self.0 != "_" && self.0.starts_with(start) && self.0.chars().all(|c| c.is_alphanumeric() || c == '_')
+        self.0 != "_" && self.0.starts_with(start) && self.0.chars().all(Self::is_part)
+    }
+
+    /// Returns whether the character can be in a name: a letter, a digit or `_`.
+    #[must_use]
+    pub fn is_part(character: char) -> bool {
+        character.is_alphanumeric() || character == '_'
     }
 
     /// Returns the text.
@@ -104,12 +111,6 @@ impl fmt::Display for Name {
 impl fmt::Debug for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0)
-    }
-}
-
-impl Serialize for Name {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.0)
     }
 }
 

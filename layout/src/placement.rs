@@ -67,8 +67,8 @@ impl fmt::Display for Division {
     /// As after the `@` of a clause: `x`, `(x + 1)`, `cyclic(x, 4)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Block { at: at @ (AxisExpr::Axis(_) | AxisExpr::List(_) | AxisExpr::Mod(..)) } => write!(f, "{at}"),
-            Self::Block { at } => write!(f, "({at})"),
+            Self::Block { at: at @ (AxisExpr::Add(..) | AxisExpr::Sub(..) | AxisExpr::Mul(..)) } => write!(f, "({at})"),
+            Self::Block { at } => write!(f, "{at}"),
             Self::Cyclic { at, block } => write!(f, "cyclic({at}, {block})"),
         }
     }
@@ -98,6 +98,15 @@ impl<D> Placement<D> {
     #[must_use]
     pub fn block_cyclic(dim: D, at: impl Into<AxisExpr>, block: usize) -> Self {
         Self::Divided { dim, levels: vec![Division::Cyclic { at: at.into(), block }] }
+    }
+
+    /// The same clause with `to` in place of its dimension, as with a name in place of a number.
+    pub fn map_dim<E>(self, to: impl FnOnce(D) -> E) -> Placement<E> {
+        match self {
+            Self::Divided { dim, levels } => Placement::Divided { dim: to(dim), levels },
+            Self::Pin { axis, coordinate } => Placement::Pin { axis, coordinate },
+            Self::Partial { axis } => Placement::Partial { axis },
+        }
     }
 
     /// One coordinate of an axis holds the array.

@@ -200,10 +200,15 @@ impl Sharding {
     /// Returns the clauses of this sharding in canonical form; [`new`](Self::new) makes the same sharding from them.
     #[must_use]
     pub fn placements(&self) -> Vec<Placement> {
-        let dims = self.divided().map(|dim| {
-            let levels = self.levels(dim).map(|(at, block)| match (at.expr(&self.mesh), block) {
-                (at, None) => Division::Block { at },
-                (at, Some(block)) => Division::Cyclic { at, block },
+        let divided = (0..self.dims.len()).filter(|&dim| !self.dims[dim].levels().is_empty());
+        let dims = divided.map(|dim| {
+            let layout = &self.dims[dim];
+            let levels = layout.levels().iter().enumerate().map(|(number, level)| {
+                let at = level.at.expr(&self.mesh);
+                match level.is_in_ceil_blocks(layout.divided(number, self.shape[dim])) {
+                    true => Division::Block { at },
+                    false => Division::Cyclic { at, block: level.block },
+                }
             });
             Placement::Divided { dim, levels: levels.collect() }
         });
@@ -218,29 +223,7 @@ impl Sharding {
     /// Returns the sharding as text, one clause per divided dimension, pinned axis and axis of partial sums; `name` gives the
     /// names of dimensions.
     pub fn clauses(&self, name: impl Fn(usize) -> String) -> Vec<String> {
-        let dims = self.divided().map(|dim| {
-            let levels = self.levels(dim).map(|(at, block)| match (at.display(&self.mesh), block) {
-                (at, None) => format!(" @ {at}"),
-                (at, Some(block)) => format!(" @ cyclic({at}, {block})"),
-            });
-            name(dim) + &levels.collect::<String>()
-        });
-        let pins = self.pins.iter().map(|&(axis, at)| format!("pin({}, {at})", self.mesh.as_slice()[axis].name));
-        dims.chain(pins).chain(self.partial_axes().into_iter().map(|axis| format!("partial({axis})"))).collect()
-    }
-
-    /// The dimensions that are divided.
-    fn divided(&self) -> impl Iterator<Item = usize> {
-        (0..self.dims.len()).filter(|&dim| !self.dims[dim].levels().is_empty())
-    }
-
-    /// The levels of a dimension, each with its block size if that has to be written.
-    fn levels(&self, dim: usize) -> impl Iterator<Item = (&LinearAxes, Option<usize>)> {
-        let layout = &self.dims[dim];
-        layout.levels().iter().enumerate().map(move |(number, level)| {
-            let is_clear = level.is_in_ceil_blocks(layout.divided(number, self.shape[dim]));
-            (&level.at, (!is_clear).then_some(level.block))
-        })
+        self.placements().into_iter().map(|clause| clause.map_dim(&name).to_string()).collect()
     }
 
     /// Returns whether the coordinate along the axis at this position decides who owns an element.

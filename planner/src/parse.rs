@@ -134,7 +134,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Reads items, each by its number, between commas and up to `end`.
-    fn list<T>(
+    pub fn list<T>(
         &mut self,
         end: char,
         why: &str,

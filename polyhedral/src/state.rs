@@ -4,7 +4,7 @@ use crate::bounds;
 use crate::error::ErrorKind;
 use crate::nest::{Nest, NodeId};
 use polyshard_dsl::{Clause, Dim, Step};
-use polyshard_layout::{Division, Mesh, Name, Placement, ProductError, Sharding, joined};
+use polyshard_layout::{Division, Mesh, MeshError, Name, Placement, Sharding, joined};
 use polyshard_program::{Assign, Kernel, LeafKind, MOST_AHEAD, MOST_TIME_STEPS, Pattern, StepId};
 use std::sync::Arc;
 
@@ -305,7 +305,7 @@ impl State {
     /// The mesh with more axes, whose names must not be in use.
     fn wider(&self, mesh: &Mesh) -> Result<Mesh, ErrorKind> {
         let whole = self.mesh.product(mesh).map_err(|error| match error {
-            ProductError::AxisTwice { axis } => ErrorKind::AxisDistributed { axis },
+            MeshError::AxisTwice { axis } => ErrorKind::AxisDistributed { axis },
             _ => ErrorKind::TooManyRanks { mesh: format!("{}, {mesh}", self.mesh) },
         })?;
         bounds::mesh(&whole)?;

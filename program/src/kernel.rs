@@ -6,8 +6,7 @@
 
 use crate::affine::Affine;
 use crate::number::Number;
-use crate::value::Access;
-use crate::value::Value;
+use crate::value::{Access, Value};
 use polyshard_layout::{DType, Name, joined};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -133,6 +132,30 @@ pub struct KernelSpec {
     pub assign: Assign,
     /// The value that it writes.
     pub value: Value,
+}
+
+impl KernelSpec {
+    /// Returns the kernel that computes the sum of products of `factors`, of which there is at least one; accesses come with the extents of
+    /// their tensors. A tensor that is read several times is one input.
+    #[must_use]
+    pub fn product(
+        name: Name,
+        dtype: DType,
+        factors: Vec<(Access, Vec<i128>)>,
+        (target, shape): (Access, Vec<i128>),
+    ) -> Option<Self> {
+        let mut inputs: Vec<(Name, Vec<i128>)> = Vec::new();
+        for (access, shape) in &factors {
+            if inputs.iter().all(|(name, _)| *name != access.tensor) {
+                inputs.push((access.tensor, shape.clone()));
+            }
+        }
+        let accesses = factors.into_iter().map(|(access, _)| Value::Access(access));
+        let value = accesses.reduce(|left, right| Value::Mul(Box::new(left), Box::new(right)))?;
+        let (output, assign) = ((target.tensor, shape), Assign::Set);
+        let (ranges, scalars, moduli) = (Vec::new(), Vec::new(), Vec::new());
+        Some(Self { name, dtype, inputs, output, ranges, scalars, moduli, target, assign, value })
+    }
 }
 
 /// A checked kernel: indices bound, accesses inside their tensors, extents that do not overflow.

@@ -13,7 +13,7 @@ use crate::error::SearchError;
 use crate::variant::{fresh, names_of};
 use network::{Contracted, Network, Tree};
 use polyshard_layout::{Name, each_once};
-use polyshard_program::{Access, Affine, Assign, Kernel, KernelSpec, Value};
+use polyshard_program::{Access, Affine, Assign, Kernel, KernelSpec};
 use std::fmt;
 
 /// The maximum number of operands for which all orders are compared; for more, only a few of the cheapest.
@@ -193,26 +193,10 @@ impl Order {
             let vars: Vec<_> = kept.iter().map(|&index| &kernel.vars()[index]).collect();
             let target = Access::new(name, vars.iter().map(|var| Affine::new([(var.name, 1)], 0)).collect());
             let shape: Vec<i128> = vars.iter().map(|var| var.extent as i128).collect();
-            let mut inputs: Vec<(Name, Vec<i128>)> = Vec::new();
-            for (access, shape) in factors.iter().map(|&factor| &parts[factor]) {
-                if inputs.iter().all(|(name, _)| *name != access.tensor) {
-                    inputs.push((access.tensor, shape.clone()));
-                }
-            }
-            let accesses = factors.iter().map(|&factor| Value::Access(parts[factor].0.clone()));
-            let value = accesses.reduce(|left, right| Value::Mul(Box::new(left), Box::new(right)));
-            specs.push(KernelSpec {
-                name: Name::new(&format!("{}_{number}", kernel.name())),
-                dtype: kernel.dtype(),
-                inputs,
-                output: (name, shape.clone()),
-                ranges: Vec::new(),
-                scalars: Vec::new(),
-                moduli: Vec::new(),
-                target: target.clone(),
-                assign: Assign::Set,
-                value: value.expect("a product has factors"),
-            });
+            let factors = factors.iter().map(|&factor| parts[factor].clone()).collect();
+            let of = Name::new(&format!("{}_{number}", kernel.name()));
+            let spec = KernelSpec::product(of, kernel.dtype(), factors, (target.clone(), shape.clone()));
+            specs.push(spec.expect("a product has factors"));
             parts.push((target, shape));
         });
         let KernelSpec { inputs, value, .. } = specs.pop().expect("a whole is made; this is a bug in polyshard");

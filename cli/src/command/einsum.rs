@@ -7,22 +7,21 @@ mod homes;
 mod report;
 mod why;
 
-use crate::axes::Axes;
+use crate::axes;
 use crate::command::compute::{Choosing, Files, Found, Shared, Target, compute, ran, remark_gap, remark_hints};
 use crate::command::files::{ArrayFile, array_file, check_npy};
-use crate::command::lower::{chains, listed, write};
+use crate::command::lower::chains;
+use crate::command::print::{Print, printed};
 use crate::error::{CliError, Result};
 use crate::numbers::count;
 use crate::say::say;
 use crate::with_type;
-use clap::ValueEnum;
 use polyshard::layout::{DType, Mesh, Name};
 use polyshard::machine::Machine;
 use polyshard::program::KernelError;
 use polyshard::runtime::{Element, NpyFile, wider};
 use polyshard::schedule::Schedule;
 use polyshard::search::{Choose, Contraction, ContractionSearch, Limits, Order, Search};
-use polyshard::source::{SourceOptions, rust_main, rust_source};
 use polyshard::text::{EinsumError, Operand, einsum, einsum_broadcast};
 use std::path::PathBuf;
 
@@ -56,8 +55,8 @@ pub(crate) struct Arguments {
     #[arg(long)]
     all_ranks: bool,
     /// Use this mesh of ranks.
-    #[arg(long, value_name = "X=N,..", value_parser = str::parse::<Axes>, allow_hyphen_values = true)]
-    mesh: Option<Axes>,
+    #[arg(long, value_name = "X=N,..", value_parser = mesh, allow_hyphen_values = true)]
+    mesh: Option<Mesh>,
     /// Fix the sharding of an array over `--mesh`: 'A=i @ x, j @ y', or 'A=i.at(x), j.at(y)'; 'A=' replicates it. Repeat it for each array.
     #[arg(long, value_name = "NAME=CLAUSES", requires = "mesh")]
     shard: Vec<String>,
@@ -72,7 +71,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     dry_run: bool,
     /// Print this instead of running.
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = Print::of(&FORMS))]
     print: Option<Print>,
     /// Compare 8 rows of the result with a sequential computation.
     #[arg(long)]
@@ -85,20 +84,12 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Print {
-    /// The kernel and its schedule as a chain of steps, for a `.poly` file or `kernel!`.
-    Chain,
-    /// The program of one rank, as pseudo-code.
-    Program,
-    /// Each transfer with its pattern and the reason, proofs, bytes and bounds.
-    Explain,
-    /// The predicted time of each part, and its bottleneck.
-    Cost,
-    /// The program as Rust source.
-    Source,
-    /// A whole Rust crate that reads the arrays, runs the program and, with `--check`, checks the result.
-    Main,
+const FORMS: [Print; 6] = [Print::Chain, Print::Program, Print::Explain, Print::Cost, Print::Source, Print::Main];
+
+/// Reads the mesh of `--mesh`.
+fn mesh(text: &str) -> Result<Mesh> {
+    let names = ["x", "y", "z", "u", "v"];
+    axes::mesh(text, |nth| names.get(nth).map_or_else(|| format!("w{nth}"), ToString::to_string))
 }
 
 /// The einsum to compute.
@@ -115,14 +106,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String> {
     if let Some(out) = arguments.array() {
         check_npy(&out.path)?;
     }
-    let needed = arguments.mesh().map(|mesh| mesh.size());
+    let needed = arguments.mesh.as_ref().map(Mesh::size);
     let ranks = arguments.choosing.ranks(!arguments.only_chooses(), needed)?;
     let problem = problem(arguments)?;
-    if let Some(mesh) = arguments.mesh() {
+    if let Some(mesh) = &arguments.mesh {
         let kernel = problem.schedule.kernel()?;
-        homes::check_axes(kernel, &mesh)?;
+        homes::check_axes(kernel, mesh)?;
         let writes = !arguments.only_chooses();
-        arguments.shard.iter().try_for_each(|text| homes::check(text, kernel, &mesh, writes))?;
+        arguments.shard.iter().try_for_each(|text| homes::check(text, kernel, mesh, writes))?;
     }
     if arguments.only_chooses() {
         let found = arguments.choosing.machine(ranks, |machine, limits| {
@@ -192,21 +183,14 @@ impl Arguments {
     /// The search for a schedule of one kernel.
     fn search<'a>(&self, of: &Schedule, ranks: usize, machine: &'a Machine, limits: Limits) -> Result<Search<'a>> {
         let mut search = of.auto(ranks, machine).limits(limits).at_least(self.top.unwrap_or(1));
-        if let Some(mesh) = self.mesh() {
-            search = search.on(&mesh);
+        if let Some(mesh) = &self.mesh {
+            search = search.on(mesh);
         }
         for text in &self.shard {
             let (tensor, clauses) = homes::read(text)?;
             search = search.shard(tensor, clauses);
         }
         Ok(if self.all_ranks { search.all_ranks() } else { search })
-    }
-
-    /// The mesh of `--mesh`.
-    fn mesh(&self) -> Option<Mesh> {
-        let names = ["x", "y", "z", "u", "v"];
-        let name = |nth: usize| names.get(nth).map_or_else(|| format!("w{nth}"), ToString::to_string);
-        self.mesh.as_ref().map(|axes| axes.mesh(name))
     }
 
     /// Returns the text to print for a choice.
@@ -228,14 +212,8 @@ impl Arguments {
                 let read = first_read(choice.schedules(), &problem.inputs)?;
                 chains(choice.schedules(), &[], &read)?
             }
-            Some(Print::Program) => program.to_string(),
-            Some(Print::Explain) => program.explain(),
             Some(Print::Cost) => choice.cost().to_string(),
-            Some(Print::Source) => rust_source(program, &SourceOptions::default()),
-            Some(Print::Main) => match &self.out {
-                Some(folder) => write(&folder.path, &rust_main(program))?,
-                None => listed(&rust_main(program)),
-            },
+            Some(form) => printed(program, form, self.out.as_ref().map(|folder| &*folder.path))?,
             None if self.json => report::json(problem.schedule.kernel()?, chosen, ranks, found, None),
             None => report::head(chosen, ranks, found) + &report::top(chosen, self.top),
         })

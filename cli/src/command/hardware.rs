@@ -4,9 +4,10 @@
 
 use crate::command::files::failed;
 use crate::command::mesh;
+use crate::command::print::choices;
 use crate::error::{CliError, Result};
 use crate::numbers::whole;
-use clap::ValueEnum;
+use clap::builder::TypedValueParser;
 use polyshard::layout::Mesh;
 use polyshard::machine::units::counted;
 use polyshard::machine::{Algorithm, Machine, MachineError, PRESETS, TPUS};
@@ -27,19 +28,17 @@ pub(crate) struct Hardware {
     #[arg(long, value_name = "LEVEL=BYTES_PER_S", requires = "machine", value_delimiter = ',')]
     bandwidth: Vec<String>,
     /// Algorithm of collectives.
-    #[arg(long, value_enum, default_value_t = Carried::Ring)]
-    algorithm: Carried,
+    #[arg(long, value_parser = algorithms(), default_value = "ring")]
+    algorithm: Algorithm,
     /// Maximum number of steps of the reduction programs that are considered.
     #[arg(long, default_value = "5", value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true)]
     max_steps: usize,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Carried {
-    /// Rings.
-    Ring,
-    /// Double binary trees for all-reduces between members of outer levels, rings for the rest.
-    Tree,
+/// The algorithms of collectives.
+fn algorithms() -> impl TypedValueParser<Value = Algorithm> {
+    let tree = "Double binary trees for all-reduces between members of outer levels, rings for the rest";
+    choices([("ring", Algorithm::Ring, "Rings"), ("tree", Algorithm::Tree, tree)])
 }
 
 impl Hardware {
@@ -66,10 +65,7 @@ impl Hardware {
 
     /// Returns the algorithm of collectives.
     pub(crate) fn algorithm(&self) -> Algorithm {
-        match self.algorithm {
-            Carried::Ring => Algorithm::Ring,
-            Carried::Tree => Algorithm::Tree,
-        }
+        self.algorithm
     }
 
     /// Returns the maximum number of steps of a program that crosses `levels` levels.

@@ -3,17 +3,14 @@
 use crate::command::compute::{Choosing, remark_gap};
 use crate::command::files;
 use crate::command::poly::{Lowered, Source};
+use crate::command::print::{Print, printed};
 use crate::dtypes::dtype_parser;
 use crate::error::{CliError, Result};
-use clap::ValueEnum;
 use polyshard::draw::Draw;
 use polyshard::layout::{DType, Name, joined};
-use polyshard::runtime::Output;
 use polyshard::schedule::Schedule;
-use polyshard::source::{SourceOptions, rust_main, rust_source};
 use polyshard::text::Rounds;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Arguments of `polyshard lower`.
 #[derive(clap::Args)]
@@ -31,7 +28,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     choosing: Choosing,
     /// What to print.
-    #[arg(long, value_enum, default_value_t = Print::Program)]
+    #[arg(long, value_parser = Print::of(&FORMS), default_value = "program")]
     print: Print,
     /// Write the crate of `--print main` into this new folder.
     #[arg(long, value_name = "FOLDER")]
@@ -41,21 +38,7 @@ pub(crate) struct Arguments {
     draw: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Print {
-    /// The program of one rank, as pseudo-code.
-    Program,
-    /// Each transfer with its pattern and the reason, proofs, bytes, bounds and hints.
-    Explain,
-    /// The relations that are proved equal, in isl's notation.
-    Relations,
-    /// The schedule of each kernel as a chain of steps.
-    Chain,
-    /// The program as Rust source.
-    Source,
-    /// A whole Rust crate that reads the arrays, runs the program and, with `--check`, checks the result.
-    Main,
-}
+const FORMS: [Print; 6] = [Print::Program, Print::Explain, Print::Relations, Print::Chain, Print::Source, Print::Main];
 
 /// Lowers the file and returns the text to print.
 pub(crate) fn lower(arguments: &Arguments) -> Result<String> {
@@ -76,20 +59,14 @@ pub(crate) fn lower(arguments: &Arguments) -> Result<String> {
     let Lowered { program, schedules, rounds, chosen, .. } = &lowered;
     chosen.iter().for_each(|(.., gap)| remark_gap(*gap));
     files::draw(arguments.draw.as_deref(), || program.draw())?;
-    Ok(match arguments.print {
-        Print::Program => program.to_string(),
-        Print::Explain => program.explain(),
-        Print::Source => rust_source(program, &SourceOptions::default()),
+    match arguments.print {
         Print::Relations => {
             let texts = schedules.iter().map(|schedule| Ok(schedule.relations()?)).collect::<Result<Vec<_>>>()?;
-            texts.join("\n")
+            Ok(texts.join("\n"))
         }
-        Print::Chain => chains(schedules, rounds, &kernels.inputs)?,
-        Print::Main => match &arguments.out {
-            Some(folder) => write(folder, &rust_main(program))?,
-            None => listed(&rust_main(program)),
-        },
-    })
+        Print::Chain => chains(schedules, rounds, &kernels.inputs),
+        form => printed(program, form, arguments.out.as_deref()),
+    }
 }
 
 /// Kernels with their chains and rounds as a `.poly` file, after a comment that lists the input files in order.
@@ -117,23 +94,4 @@ pub(crate) fn chains(schedules: &[Schedule], rounds: &[Rounds], inputs: &[(Name,
         (1..=ended).for_each(|nth| text += &format!("{}}}\n", "    ".repeat(around(number) - nth)));
     }
     Ok(text)
-}
-
-/// The texts of files, each after its name.
-pub(crate) fn listed(files: &[(&str, String)]) -> String {
-    joined(files.iter().map(|(name, text)| format!("// {name}\n\n{text}")), "\n")
-}
-
-/// Writes files into a new folder.
-pub(crate) fn write(folder: &Path, files: &[(&str, String)]) -> Result<String> {
-    let failed = |why| CliError::File { doing: "write into", path: folder.into(), why };
-    if folder.exists() {
-        let what = format!("`{}` exists already", folder.display());
-        return Err(CliError::refused(what, "give a new folder"));
-    }
-    fs::create_dir_all(folder.join("src")).map_err(failed)?;
-    for (name, text) in files {
-        Output::new(folder.join(name))?.write(text.as_bytes())?;
-    }
-    Ok(format!("wrote {0}/Cargo.toml and {0}/src/main.rs\n", folder.display()))
 }

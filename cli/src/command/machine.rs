@@ -14,12 +14,12 @@ use crate::progress::Shown;
 use crate::say::remark;
 use clap::Subcommand;
 use polyshard::draw::{Curve, DrawError, Timing, chart};
-use polyshard::lab::{MeasureOptions, Measured, Noise, Point, Progress, Row, Survey, measure_with, survey};
+use polyshard::lab::{MeasureOptions, Measured, Noise, Point, Progress, Survey, measure_with, survey};
 use polyshard::machine::units::counted;
 use polyshard::machine::{Machine, PRESETS};
 use polyshard::runtime::{Output, World, launched_ranks};
 use polyshard::{Result as RunResult, spmd};
-use serde::Serialize;
+use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -132,14 +132,6 @@ struct Ranks {
     ranks: Option<usize>,
 }
 
-/// Measurements and the errors of predictions, as JSON.
-#[derive(Serialize)]
-struct Answer<'a> {
-    #[serde(flatten)]
-    measured: &'a Measured,
-    errors: Vec<Row>,
-}
-
 /// Runs the command and returns the text to print.
 pub(crate) fn machine(arguments: &Arguments) -> Result<String> {
     match &arguments.command {
@@ -179,7 +171,11 @@ pub(crate) fn machine(arguments: &Arguments) -> Result<String> {
             }
             let errors = measured.errors();
             Ok(match json {
-                true => print::json(&Answer { measured: &measured, errors }) + "\n",
+                true => {
+                    let mut answer = json!(measured);
+                    answer["errors"] = json!(errors);
+                    print::json(&answer) + "\n"
+                }
                 false => show::measured(&measured, &errors),
             })
         }

@@ -10,7 +10,7 @@ mod ways;
 use crate::command::files;
 use crate::command::hardware::placed;
 use crate::command::mesh::{named_mesh, pairs};
-use crate::command::print::json;
+use crate::command::print::{self, without_nulls};
 use crate::command::threads::{Trial, check_memory, check_ranks};
 use crate::error::{CliError, Result};
 use crate::notation::product::Product;
@@ -18,7 +18,7 @@ use polyshard::draw::{self, MeshStep};
 use polyshard::layout::DType;
 use polyshard::machine::units::{bytes, counted, scaled, seconds, table};
 use polyshard::runtime::{self, DistArray, Element, Execute};
-use serde::Serialize;
+use serde_json::json;
 use std::path::PathBuf;
 use ways::{Way, WayStep, ways};
 
@@ -70,19 +70,6 @@ pub struct Arguments {
     draw: Option<PathBuf>,
 }
 
-/// What is printed as JSON: the ways, best first, and the number of the literature's case.
-#[derive(Serialize)]
-struct Answer {
-    product: String,
-    mesh: String,
-    dtype: String,
-    case: Option<usize>,
-    capacity_bytes: u64,
-    sequences: Vec<Way>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    run: Option<Trial>,
-}
-
 /// Runs the command and returns the text to print.
 ///
 /// # Errors
@@ -114,10 +101,17 @@ pub fn matmul(arguments: &Arguments) -> Result<String> {
     // Free factors belong to no case yet.
     let case = arguments.search.is_none().then(|| product.case());
     if arguments.json {
-        let (product, mesh, dtype) = (product.to_string(), mesh.to_string(), dtype.to_string());
-        let case = case.map(|(number, _)| number);
-        let answer = Answer { product, mesh, dtype, case, capacity_bytes: capacity, sequences: ways, run };
-        return Ok(json(&answer) + "\n");
+        // The ways are listed best first; the case is the number of the literature's.
+        let answer = json!({
+            "product": product.to_string(),
+            "mesh": mesh.to_string(),
+            "dtype": dtype.to_string(),
+            "case": case.map(|(number, _)| number),
+            "capacity_bytes": capacity,
+            "sequences": ways,
+            "run": run,
+        });
+        return Ok(print::json(&without_nulls(answer, &["run"])) + "\n");
     }
     let free = if case.is_none() { ", factors sharded freely" } else { "" };
     let mut text = format!("{product} over ({mesh}), {dtype}, {}{free}\n", product.sizes());

@@ -2,9 +2,9 @@
 //!
 //! Parsed by hand, so that errors quote the text.
 
-use crate::axes::{Axes, is_name};
+use crate::axes;
 use crate::error::{CliError, Result};
-use polyshard::layout::{Mesh, joined};
+use polyshard::layout::{Mesh, Name, joined};
 use polyshard::planner::placement::ParallelismMatrix;
 use std::num::{IntErrorKind, ParseIntError};
 
@@ -13,7 +13,11 @@ const RANKS: usize = 1 << 20;
 
 /// Returns the mesh with these names and extents of axes, outermost first.
 pub(crate) fn mesh(axes: &[(String, usize)]) -> Result<Mesh> {
-    checked(Axes::named(axes)?.mesh(|_| String::new()))
+    if let Some((name, _)) = axes.iter().find(|(name, _)| !Name::new(name).is_identifier()) {
+        let instead = "write letters, digits and `_`, a digit not first";
+        return Err(CliError::refused(format!("`{name}` cannot name a mesh axis"), instead));
+    }
+    checked(Mesh::try_new(axes.iter().map(|(name, extent)| (name, *extent)))?)
 }
 
 /// Parses the mesh `x=4,y=6`, or `4x6`, whose axes get these names.
@@ -21,14 +25,14 @@ pub(crate) fn mesh(axes: &[(String, usize)]) -> Result<Mesh> {
 /// # Errors
 /// If it is neither, has too many ranks, or more unnamed axes than `names`.
 pub fn named_mesh(text: &str, names: [&str; 3]) -> Result<Mesh> {
-    let axes: Axes = text.parse()?;
-    let count = axes.extents().len();
-    if !axes.are_named() && count > names.len() {
-        let like = axes.extents().into_iter().enumerate().map(|(nth, extent)| format!("a{nth}={extent}"));
+    let mesh = axes::mesh(text, |nth| names.get(nth).map_or_else(|| format!("a{nth}"), ToString::to_string))?;
+    let count = mesh.ndim();
+    if !axes::are_named(text) && count > names.len() {
+        let like = mesh.extents().into_iter().enumerate().map(|(nth, extent)| format!("a{nth}={extent}"));
         let what = format!("the mesh `{text}` has {count} axes without names");
         return Err(CliError::refused(what, format!("name them, as in {}", joined(like, ","))));
     }
-    checked(axes.mesh(|nth| names[nth].to_owned()))
+    checked(mesh)
 }
 
 /// Checks that a mesh is small enough to plan on.
@@ -43,7 +47,7 @@ fn checked(mesh: Mesh) -> Result<Mesh> {
 pub(crate) fn pairs(what: &'static str, text: &str, like: &str) -> Result<Vec<(String, usize)>> {
     let form = format!("names and whole numbers, such as {like}");
     let read = |part: &str| match part.split_once('=') {
-        Some((name, number)) if is_name(name.trim()) => {
+        Some((name, number)) if Name::new(name.trim()).is_identifier() => {
             Ok((name.trim().to_owned(), whole(what, text, part, number, &form)?))
         }
         _ => Err(unreadable(what, text, part, &form)),

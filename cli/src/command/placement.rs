@@ -4,11 +4,11 @@
 
 mod traffic;
 
-use crate::axes::Axes;
+use crate::axes;
 use crate::command::files;
 use crate::command::hardware::Hardware;
 use crate::command::mesh::numbers;
-use crate::command::print::{json, listed};
+use crate::command::print::{self, listed, without_nulls};
 use crate::error::{CliError, Result};
 use crate::numbers::whole;
 use polyshard::draw;
@@ -17,7 +17,7 @@ use polyshard::machine::units::{counted, seconds, table};
 use polyshard::machine::{Collective, Machine};
 use polyshard::planner::placement::{ParallelismMatrix, Ranked, Traffic, best, count, matrices};
 use polyshard::planner::reduce::ReduceOptions;
-use serde::Serialize;
+use serde_json::json;
 use std::path::PathBuf;
 
 /// Limits on devices, and on levels and axes.
@@ -58,28 +58,6 @@ pub struct Arguments {
     draw: Option<PathBuf>,
 }
 
-/// The answer as JSON.
-#[derive(Serialize)]
-struct Answer<'a> {
-    hierarchy: &'a [usize],
-    axes: &'a [usize],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    machine: Option<&'a str>,
-    /// Best first if there is traffic.
-    matrices: Vec<&'a ParallelismMatrix>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    ranked: Vec<Timed<'a>>,
-}
-
-/// A placement with its time.
-#[derive(Serialize)]
-struct Timed<'a> {
-    matrix: &'a ParallelismMatrix,
-    seconds: f64,
-    /// The seconds of each collective, in the order given.
-    each: &'a [f64],
-}
-
 /// Runs the command and returns the text to print.
 ///
 /// # Errors
@@ -87,9 +65,8 @@ struct Timed<'a> {
 pub fn placement(arguments: &Arguments) -> Result<String> {
     files::check(arguments.draw.as_deref())?;
     let given = arguments.hierarchy.as_deref().map(|text| numbers("hierarchy", text, "4,16")).transpose()?;
-    let mesh: Axes = arguments.mesh.parse()?;
-    let (axes, names) = (mesh.extents(), mesh.mesh(|nth| nth.to_string()));
-    let names: Vec<_> = names.as_slice().iter().map(|axis| axis.name.to_string()).collect();
+    let mesh = axes::mesh(&arguments.mesh, |nth| nth.to_string())?;
+    let (axes, names) = (mesh.extents(), mesh.as_slice().iter().map(|axis| axis.name.to_string()).collect::<Vec<_>>());
     let machine = arguments.hardware.machine(given.as_deref())?;
     let hierarchy = machine.as_ref().map(Machine::hierarchy).or(given);
     let hierarchy = hierarchy.ok_or_else(|| {
@@ -103,7 +80,7 @@ pub fn placement(arguments: &Arguments) -> Result<String> {
     let workload = workload.collect::<Result<Vec<_>>>()?;
     check(&hierarchy, &axes, if workload.is_empty() { LISTED } else { TIMED })?;
     let levels = levels(machine.as_ref(), &hierarchy);
-    let mut found = Found { levels, mesh, axes, names, machine, workload, ranked: Vec::new() };
+    let mut found = Found { levels, mesh: arguments.mesh.clone(), axes, names, machine, workload, ranked: Vec::new() };
     found.ranked = match &found.machine {
         Some(machine) if !found.workload.is_empty() => {
             let sums = found.workload.iter().any(|traffic| traffic.operation == Collective::AllReduce);
@@ -162,7 +139,8 @@ fn check(hierarchy: &[usize], axes: &[usize], most: u128) -> Result<()> {
 /// The placements, and the problem that they solve.
 struct Found {
     levels: Vec<(String, usize)>,
-    mesh: Axes,
+    /// As it is written.
+    mesh: String,
     axes: Vec<usize>,
     /// The names of the axes, or their numbers if they have none.
     names: Vec<String>,
@@ -179,14 +157,18 @@ impl Found {
     }
 
     fn json(&self, hierarchy: &[usize]) -> String {
-        let timed = self.ranked.iter().filter(|_| !self.workload.is_empty());
-        json(&Answer {
-            hierarchy,
-            axes: &self.axes,
-            machine: self.machine.as_ref().map(Machine::name),
-            matrices: self.ranked.iter().map(|ranked| &ranked.matrix).collect(),
-            ranked: timed.map(|Ranked { matrix, each, seconds }| Timed { matrix, seconds: *seconds, each }).collect(),
-        })
+        let ranked = (!self.workload.is_empty()).then_some(&self.ranked);
+        let timed =
+            |Ranked { matrix, each, seconds }: &Ranked| json!({ "matrix": matrix, "seconds": seconds, "each": each });
+        // Best first if there is traffic; the seconds of each collective are in the order given.
+        let answer = json!({
+            "hierarchy": hierarchy,
+            "axes": self.axes,
+            "machine": self.machine.as_ref().map(Machine::name),
+            "matrices": self.ranked.iter().map(|ranked| &ranked.matrix).collect::<Vec<_>>(),
+            "ranked": ranked.map(|ranked| ranked.iter().map(timed).collect::<Vec<_>>()),
+        });
+        print::json(&without_nulls(answer, &["machine", "ranked"]))
     }
 
     fn text(&self, arguments: &Arguments, all: usize) -> String {

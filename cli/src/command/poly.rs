@@ -55,6 +55,8 @@ pub(crate) struct Kernels {
     schedules: Vec<Schedule>,
     /// The input arrays in the order of declaration, and their files; `A.npy` for `A` by default.
     pub(crate) inputs: Vec<(Name, PathBuf)>,
+    /// The arrays that exist at the end, each with the last kernel that writes it.
+    results: Vec<(Name, Option<usize>)>,
     /// The requested results.
     asked: Vec<Name>,
 }
@@ -114,8 +116,8 @@ impl Source {
         let called = |name: &Name| PathBuf::from(format!("{name}.npy"));
         let path = |nth: usize| paths.get(nth).copied().cloned().unwrap_or_else(|| called(&names[nth]));
         let inputs = names.iter().copied().zip((0..names.len()).map(path)).collect();
-        let mut kernels =
-            Kernels { path: self.file.clone(), text, opened, stages, rounds, schedules, inputs, asked: Vec::new() };
+        let (path, results, asked) = (self.file.clone(), file.results(), Vec::new());
+        let mut kernels = Kernels { path, text, opened, stages, rounds, schedules, inputs, results, asked };
         kernels.asked = kernels.last().into_iter().collect();
         Ok(kernels)
     }
@@ -187,49 +189,15 @@ impl Kernels {
         Ok(first?.kernel.dtype)
     }
 
-    /// The arrays that exist at the end, each with the last kernel that writes it: outputs of kernels outside of rounds, and carried arrays.
-    /// Where `A = B` and `B = C` are carried, no kernel writes B under this name.
-    fn results(&self) -> Vec<(Name, Option<usize>)> {
-        let mut results: Vec<(Name, Option<usize>)> = Vec::new();
-        let mut number = 0;
-        while number < self.stages.len() {
-            // Outer rounds precede inner ones.
-            let around = self.rounds.iter().position(|rounds| rounds.kernels.contains(&number));
-            let left = match around {
-                Some(nth) => {
-                    let carried = self.rounds[nth].carried.iter();
-                    carried.map(|(value, next)| (*value, self.writer(*next, nth))).collect()
-                }
-                None => vec![(self.stages[number].kernel.output.0, Some(number))],
-            };
-            results.retain(|(name, _)| left.iter().all(|(other, _)| other != name));
-            results.extend(left);
-            number = around.map_or(number + 1, |nth| self.rounds[nth].kernels.end);
-        }
-        results
-    }
-
-    /// The kernel that writes a value in these rounds, perhaps in inner rounds that carry it.
-    fn writer(&self, value: Name, around: usize) -> Option<usize> {
-        let round = self.rounds[around].kernels.clone();
-        let is_inside = |&nth: &usize| round.contains(&self.rounds[nth].kernels.start);
-        let carried = (around + 1..self.rounds.len()).filter(is_inside).find_map(|nth| {
-            let (_, next) = self.rounds[nth].carried.iter().find(|(other, _)| *other == value)?;
-            self.writer(*next, nth)
-        });
-        carried.or_else(|| round.clone().rev().find(|&number| self.stages[number].kernel.output.0 == value))
-    }
-
     /// The array written last of those that exist at the end, or `None` if there are several and no kernel writes any.
     fn last(&self) -> Option<Name> {
-        let results = self.results();
-        let last = results.iter().max_by_key(|(_, writer)| *writer)?;
-        (last.1.is_some() || results.len() == 1).then_some(last.0)
+        let last = self.results.iter().max_by_key(|(_, writer)| *writer)?;
+        (last.1.is_some() || self.results.len() == 1).then_some(last.0)
     }
 
     /// Returns the arrays to write and their files, and makes these arrays outputs of the programs.
     pub(crate) fn targets(&mut self, files: &[ArrayFile]) -> Result<Vec<Target>> {
-        let names: Vec<Name> = self.results().into_iter().map(|(name, _)| name).collect();
+        let names: Vec<Name> = self.results.iter().map(|(name, _)| *name).collect();
         self.asked.clear();
         for ArrayFile { name, path } in files {
             let name = match name {

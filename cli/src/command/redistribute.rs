@@ -11,10 +11,10 @@ mod uneven;
 use crate::command::files;
 use crate::command::print::json;
 use crate::command::threads::Trial;
-use crate::error::{CliError, Result};
+use crate::error::Result;
 use clap::ArgGroup;
 use judge::Judge;
-use polyshard::draw;
+use polyshard::draw::{self, Draw};
 use polyshard::machine::units::{self, counted};
 use problem::{Problem, Types};
 use serde::Serialize;
@@ -54,7 +54,7 @@ pub struct Arguments {
     /// Run the plan on one thread per rank, and check every element of every tile.
     #[arg(long)]
     run: bool,
-    /// Draw the tile of each rank before and after each step.
+    /// Draw the tile of each rank before and after each step; where tiles are of several sizes, the tiles of the arrays.
     #[arg(long, value_name = "FILE.svg")]
     draw: Option<PathBuf>,
 }
@@ -85,12 +85,9 @@ pub fn redistribute(arguments: &Arguments) -> Result<String> {
         [&arguments.mesh, &arguments.source, &arguments.target, &arguments.size].map(text);
     let [source, target] = match Problem::from_texts(&mesh, source, target, &size)?.types()? {
         Types::Equal(types) => types,
-        Types::Uneven(_) if arguments.draw.is_some() => {
-            let what = "`--draw` draws tiles of one size, but some of these are shorter than others";
-            return Err(CliError::refused(what, "choose axes that divide the array, or leave `--draw` out"));
-        }
         Types::Uneven(shardings) => {
             let (program, answer) = uneven::answer(&shardings, &arguments.judge, arguments.run)?;
+            files::draw(arguments.draw.as_deref(), || program.draw())?;
             let text = || said(program.explain(), answer.seconds, answer.run.as_ref());
             return Ok(if arguments.json { json(&answer) + "\n" } else { text() });
         }

@@ -2,24 +2,24 @@
 //!
 //! The planner finds and times programs; this module handles arguments, output and `--run`.
 
-mod answer;
 mod trial;
 
 use crate::command::files;
 use crate::command::hardware::Hardware;
 use crate::command::mesh::{matrix, numbers};
-use crate::command::print::{json, listed};
+use crate::command::print::{self, listed, without_nulls};
 use crate::error::{CliError, Result};
 use crate::numbers::whole;
-use answer::Answer;
 use polyshard::draw;
 use polyshard::layout::joined;
-use polyshard::machine::Machine;
 use polyshard::machine::units::{counted, scaled, seconds, table};
+use polyshard::machine::{Algorithm, Machine};
 use polyshard::planner::placement::{ParallelismMatrix, count, matrices};
 use polyshard::planner::reduce::{Hierarchy, Ranked, ReduceOptions, best};
+use serde_json::json;
 use std::collections::HashSet;
 use std::path::PathBuf;
+use trial::Trial;
 
 /// Number of programs that a table lists by default.
 const LISTED: usize = 16;
@@ -100,7 +100,7 @@ pub fn reduce(arguments: &Arguments) -> Result<String> {
         false => None,
     };
     if arguments.json {
-        return Ok(json(&Answer::new(&reduction, arguments.hardware.algorithm(), listed, trial)) + "\n");
+        return Ok(reduction.json(arguments.hardware.algorithm(), listed, trial.as_ref()) + "\n");
     }
     Ok(reduction.text(arguments, listed, shown) + &trial.map(|trial| trial.to_string()).unwrap_or_default())
 }
@@ -159,6 +159,37 @@ impl Reduction {
         let seconds = ranked.simulation.total();
         let direct = self.programs.iter().find(|ranked| ranked.program.is_direct())?;
         (seconds > 0.0).then(|| direct.simulation.total() / seconds)
+    }
+
+    /// The first `listed` programs, fastest first, and the outcome of their run. Groups list ranks of the machine in the order of their
+    /// data; the first rank of each is its root.
+    fn json(&self, algorithm: Algorithm, listed: usize, run: Option<&Trial>) -> String {
+        let program = |ranked: &Ranked| {
+            let steps = ranked.lowered.steps().iter().zip(&ranked.simulation.steps);
+            let steps = steps.map(|(step, time)| {
+                let (op, groups, bottleneck) = (step.collective, &step.groups, &time.bottleneck);
+                json!({ "op": op, "groups": groups, "seconds": time.total(), "bottleneck": bottleneck })
+            });
+            json!({
+                "name": ranked.program.to_string(),
+                "program": ranked.program.describe(&self.hierarchy),
+                "steps": steps.collect::<Vec<_>>(),
+                "seconds": ranked.simulation.total(),
+                "speed": self.speed(ranked),
+            })
+        };
+        let answer = json!({
+            "machine": self.machine.name(),
+            "hierarchy": self.matrix.hierarchy(),
+            "matrix": self.matrix,
+            "reduce": self.axes,
+            "bytes": self.bytes,
+            "algorithm": algorithm,
+            "total": self.programs.len(),
+            "programs": self.programs[..listed].iter().map(program).collect::<Vec<_>>(),
+            "run": run,
+        });
+        print::json(&without_nulls(answer, &["run"]))
     }
 
     fn title(&self, arguments: &Arguments) -> String {

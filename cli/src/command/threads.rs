@@ -3,7 +3,6 @@
 //! `--run` is a check, not a computation, so it is limited to small problems.
 
 use crate::error::{CliError, Result};
-use polyshard::layout::Sharding;
 use polyshard::machine::units::counted;
 use polyshard::runtime::free_memory;
 use serde::Serialize;
@@ -33,36 +32,10 @@ pub(crate) fn check_memory(what: &str, needed: u128) -> Result<()> {
     }
 }
 
-/// Compares the tile of a rank, one block of its sharding, with expected elements; returns the first difference.
-pub(crate) fn wrong<T: PartialEq + Display>(
-    tile: &[T],
-    sharding: &Sharding,
-    rank: usize,
-    expected: impl Fn(&[usize]) -> T,
-) -> Option<String> {
-    let own = sharding.mesh().coordinates(rank);
-    if tile.len() != sharding.local_len(&own) {
-        return Some(format!("it has {}, not {}", counted(tile.len(), "element"), sharding.local_len(&own)));
-    }
-    let tile_shape = sharding.local_shape(&own);
-    let first =
-        |dim: usize| sharding.pieces(dim, &own, 0..sharding.shape()[dim]).next().map_or(0, |(range, _)| range.start);
-    let start: Vec<_> = (0..tile_shape.len()).map(first).collect();
-    let mut index = start.clone();
-    for found in tile {
-        let expected = expected(&index);
-        if *found != expected {
-            return Some(format!("{found} is at {index:?}, not {expected}"));
-        }
-        for dim in (0..index.len()).rev() {
-            index[dim] += 1;
-            if index[dim] < start[dim] + tile_shape[dim] {
-                break;
-            }
-            index[dim] = start[dim];
-        }
-    }
-    None
+/// Returns the first element that is not as expected, as text.
+pub(crate) fn wrong<T: PartialEq + Display>(found: &[T], expected: &[T]) -> Option<String> {
+    let at = found.iter().zip(expected).position(|(found, expected)| found != expected)?;
+    Some(format!("{} is at {at}, not {}", found[at], expected[at]))
 }
 
 /// The outcome of a run without errors.

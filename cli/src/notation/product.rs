@@ -7,7 +7,7 @@ use super::NamedArray;
 use crate::error::{CliError, Result};
 use polyshard::layout::{DType, Mesh, Name, joined};
 use polyshard::planner::TypeError;
-use polyshard::program::{Access, Affine, Assign, KernelSpec, Value};
+use polyshard::program::{Access, Affine, KernelSpec};
 use polyshard::schedule::{Clause, Dim, Schedule, partial};
 use std::collections::BTreeSet;
 
@@ -114,24 +114,11 @@ impl Product {
     pub(crate) fn kernel(&self, dtype: DType) -> Schedule {
         let access = |nth: usize| {
             let index = |name: &String| Affine::new([(self.index(name), 1)], 0);
-            Access::new(self.tensors[nth], self.arrays[nth].names.iter().map(index).collect())
+            let access = Access::new(self.tensors[nth], self.arrays[nth].names.iter().map(index).collect());
+            (access, self.arrays[nth].sharding.shape().iter().map(|&extent| extent as i128).collect())
         };
-        let tensor = |nth: usize| {
-            let shape = self.arrays[nth].sharding.shape();
-            (self.tensors[nth], shape.iter().map(|&extent| extent as i128).collect::<Vec<_>>())
-        };
-        Schedule::from_spec(KernelSpec {
-            name: Name::new("multiply"),
-            dtype,
-            inputs: vec![tensor(0), tensor(1)],
-            output: tensor(2),
-            ranges: Vec::new(),
-            scalars: Vec::new(),
-            moduli: Vec::new(),
-            target: access(2),
-            assign: Assign::Set,
-            value: Value::Mul(Box::new(Value::Access(access(0))), Box::new(Value::Access(access(1)))),
-        })
+        let spec = KernelSpec::product(Name::new("multiply"), dtype, vec![access(0), access(1)], access(2));
+        Schedule::from_spec(spec.expect("there are two factors"))
     }
 
     fn index(&self, name: &String) -> Name {

@@ -185,7 +185,7 @@ fn numbers_that_cannot_be_read_are_answered_with_what_to_write() {
     };
     let polyshard = Path::new(env!("CARGO_BIN_EXE_polyshard"));
     let whole = "give a whole number, 0 or more";
-    let shape = "cannot read `4x4`; write whole numbers with commas between them, such as 512,2048";
+    let shape = "cannot read `4x4` in the shape `4x4`; write whole numbers, such as 512,2048";
     refused(polyshard, "random --out A.npy --shape 4x4", &format!("invalid value '4x4' for '--shape <M,N>': {shape}"));
     refused(polyshard, "random --out A.npy --shape 4 --seed one", whole);
     refused(polyshard, "random --out A.npy --shape 4 --seed -1", whole);

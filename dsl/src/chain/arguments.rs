@@ -3,48 +3,17 @@
 //! Each function parses one argument and leaves the comma after it to the caller. Numbers are expressions of literals, `2 * 64`.
 
 use crate::constant::evaluate;
-use crate::errors;
+use crate::errors::error;
 use crate::form::Form;
 use crate::name::name;
 use polyshard_layout::{Mesh, Name};
 use proc_macro2::TokenStream;
-use quote::ToTokens;
-use std::fmt::Display;
 use syn::parse::{ParseBuffer, ParseStream};
 use syn::punctuated::Punctuated;
-use syn::{Expr, Ident, Token, bracketed, parenthesized};
-
-pub(crate) type Result<T, E = Misread> = std::result::Result<T, E>;
-
-/// Why arguments cannot be parsed.
-pub(crate) enum Misread {
-    /// Other tokens are expected; an example of the step helps.
-    Syntax(syn::Error),
-    /// The error already has its own help.
-    Said(syn::Error),
-}
-
-impl From<syn::Error> for Misread {
-    fn from(error: syn::Error) -> Self {
-        Self::Syntax(error)
-    }
-}
-
-impl From<Misread> for syn::Error {
-    fn from(misread: Misread) -> Self {
-        match misread {
-            Misread::Syntax(error) | Misread::Said(error) => error,
-        }
-    }
-}
-
-/// Returns the error on the tokens `at`, with help.
-pub(crate) fn error(at: impl ToTokens, message: impl Display, help: impl Display) -> Misread {
-    Misread::Said(errors::error(at, message, help))
-}
+use syn::{Expr, Ident, Result, Token, bracketed, parenthesized};
 
 /// Parses the contents of parentheses.
-pub(crate) fn inside<'a>(input: ParseStream<'a>) -> syn::Result<ParseBuffer<'a>> {
+pub(crate) fn inside<'a>(input: ParseStream<'a>) -> Result<ParseBuffer<'a>> {
     let content;
     parenthesized!(content in input);
     Ok(content)
@@ -59,12 +28,12 @@ pub(crate) fn enclosed<T>(input: ParseStream, parse: impl FnOnce(ParseStream) ->
 }
 
 /// Reads a name.
-pub(crate) fn ident(input: ParseStream) -> syn::Result<Name> {
+pub(crate) fn ident(input: ParseStream) -> Result<Name> {
     Ok(name(&input.parse::<Ident>()?))
 }
 
 /// Reads a name and the comma after it.
-pub(crate) fn first(input: ParseStream) -> syn::Result<Name> {
+pub(crate) fn first(input: ParseStream) -> Result<Name> {
     let name = ident(input)?;
     comma(input)?;
     Ok(name)
@@ -83,14 +52,14 @@ pub(crate) fn rest<T>(input: ParseStream, parse: impl Fn(ParseStream) -> Result<
 }
 
 /// Reads `[mo, no]`.
-pub(crate) fn list(input: ParseStream) -> syn::Result<Vec<Name>> {
+pub(crate) fn list(input: ParseStream) -> Result<Vec<Name>> {
     let content;
     bracketed!(content in input);
     names(&content)
 }
 
 /// Reads `x, y` to the end.
-pub(crate) fn names(input: ParseStream) -> syn::Result<Vec<Name>> {
+pub(crate) fn names(input: ParseStream) -> Result<Vec<Name>> {
     let names = Punctuated::<Ident, Token![,]>::parse_terminated(input)?;
     Ok(names.iter().map(name).collect())
 }
@@ -118,12 +87,12 @@ pub(crate) fn small(expr: &Expr, value: i128) -> Result<i64> {
 }
 
 /// Reads a comma between two arguments.
-pub(crate) fn comma(input: ParseStream) -> syn::Result<()> {
+pub(crate) fn comma(input: ParseStream) -> Result<()> {
     input.parse::<Token![,]>().map(drop)
 }
 
 /// Reads the end, after an optional comma.
-pub(crate) fn end(input: ParseStream) -> syn::Result<()> {
+pub(crate) fn end(input: ParseStream) -> Result<()> {
     input.parse::<Option<Token![,]>>()?;
     if input.is_empty() {
         return Ok(());
@@ -160,5 +129,5 @@ pub(crate) fn mesh(input: ParseStream, form: Form) -> Result<Mesh> {
 }
 
 pub(crate) fn constant(expr: &Expr, form: Form) -> Result<i128> {
-    evaluate(expr).ok_or_else(|| Misread::Said(form.not_a_number(expr)))
+    evaluate(expr).ok_or_else(|| form.not_a_number(expr))
 }

@@ -11,14 +11,15 @@
 //!
 //! `pin`, `partial`, `dim` and `cyclic` are keywords only before parentheses, so an index or an axis may have these names.
 
-use super::arguments::{Result, comma, enclosed, error, first, ident, list, size, small};
+use super::arguments::{comma, enclosed, first, ident, list, size, small};
 use crate::constant::evaluate;
+use crate::errors::error;
 use crate::form::Form;
 use crate::name::name;
 use crate::step::{Clause, Dim};
 use polyshard_layout::{AxisExpr, Division};
 use syn::parse::ParseStream;
-use syn::{BinOp, Expr, Ident, Token, UnOp, token};
+use syn::{BinOp, Expr, Ident, Result, Token, UnOp, token};
 
 /// Reads one clause.
 pub(crate) fn clause(input: ParseStream, form: Form) -> Result<Clause> {

@@ -3,41 +3,71 @@
 //! The table of examples below is the grammar as a user sees it: names that are not in it are unknown, and the error on a malformed step
 //! quotes its line.
 
-use super::Written;
+use super::Written::{self, Whole};
 use super::arguments::{
-    Misread, Result, comma, constant, enclosed, end, error, first, ident, inside, integer, list, mesh, names, rest,
-    size, small,
+    comma, constant, enclosed, end, first, ident, inside, integer, list, mesh, names, rest, size, small,
 };
 use super::placement::clause;
-use crate::errors::{error_at, listed};
+use crate::errors::{error, error_at, listed, parts};
 use crate::form::Form;
 use crate::step::{Share, Step};
 use polyshard_layout::{Mesh, did_you_mean};
 use polyshard_program::{LeafKind, Offsets, Pattern};
 use syn::parse::ParseStream;
 use syn::token::Bracket;
-use syn::{Expr, ExprRange, Ident, Lit, RangeLimits, Token};
+use syn::{Expr, ExprRange, Ident, Lit, RangeLimits, Result, Token};
 
-/// The steps with an example of each, which is the help for syntax errors in it.
-const STEPS: [(&str, &str); 18] = [
-    ("split", "split(k, ko, ki, 64)"),
-    ("divide", "divide(k, ko, ki, 2)"),
-    ("reorder", "reorder([mo, no, ko, mi, ni, ki])"),
-    ("fuse", "fuse(i, j, f)"),
-    ("distribute", "distribute([m, n], [mo, no], [mi, ni])"),
-    ("replicate", "replicate(mesh(z: 2))"),
-    ("rotate", "rotate(ko, [mo, no])"),
-    ("shard", "shard(A, m @ x, k @ y)"),
-    ("communicate", "communicate(A, ko)"),
-    ("pipeline", "pipeline(ko, 1)"),
-    ("halo", "halo(A, 3)"),
-    ("interior_first", "interior_first(A)"),
-    ("reassociate", "reassociate(C)"),
-    ("tensorize", "tensorize([mi, ni, ki])"),
-    ("tensorize_as", "tensorize_as([mi, ni, ki], contraction)"),
-    ("tensorize_with", "tensorize_with([mi, ni, ki], block_product)"),
-    ("expect", "expect(A, shift(y, 1))"),
-    ("expect_overlap", "expect_overlap(A, 0.8)"),
+/// Reads the arguments of a step, up to an optional comma after the last.
+type Arguments = fn(ParseStream, Form) -> Result<Written>;
+
+/// The steps with an example of each, which is the help for syntax errors in it, and their arguments.
+const STEPS: [(&str, &str, Arguments); 18] = [
+    ("split", "split(k, ko, ki, 64)", |input, form| {
+        let [i, outer, inner] = [first(input)?, first(input)?, first(input)?];
+        Ok(Whole(Step::Split { i, outer, inner, size: size(input, form)? }))
+    }),
+    ("divide", "divide(k, ko, ki, 2)", |input, form| {
+        let [i, outer, inner] = [first(input)?, first(input)?, first(input)?];
+        Ok(Whole(Step::Divide { i, outer, inner, parts: size(input, form)? }))
+    }),
+    ("reorder", "reorder([mo, no, ko, mi, ni, ki])", |input, _| Ok(Whole(Step::Reorder { order: list(input)? }))),
+    ("fuse", "fuse(i, j, f)", |input, _| {
+        Ok(Whole(Step::Fuse { i: first(input)?, j: first(input)?, fused: ident(input)? }))
+    }),
+    ("distribute", "distribute([m, n], [mo, no], [mi, ni])", distribute),
+    ("replicate", "replicate(mesh(z: 2))", |input, form| Ok(Whole(Step::Replicate { mesh: last_mesh(input, form)? }))),
+    ("rotate", "rotate(ko, [mo, no])", |input, _| Ok(Whole(Step::Rotate { t: first(input)?, by: list(input)? }))),
+    ("shard", "shard(A, m @ x, k @ y)", |input, form| {
+        Ok(Whole(Step::Shard { tensor: ident(input)?, clauses: rest(input, |input| clause(input, form))? }))
+    }),
+    ("communicate", "communicate(A, ko)", |input, _| {
+        Ok(Whole(Step::Communicate { tensor: first(input)?, at: ident(input)? }))
+    }),
+    ("pipeline", "pipeline(ko, 1)", |input, form| {
+        Ok(Whole(Step::Pipeline { t: first(input)?, depth: size(input, form)? }))
+    }),
+    ("halo", "halo(A, 3)", |input, form| Ok(Whole(Step::Halo { tensor: first(input)?, steps: size(input, form)? }))),
+    ("interior_first", "interior_first(A)", |input, _| Ok(Whole(Step::InteriorFirst { tensor: ident(input)? }))),
+    ("reassociate", "reassociate(C)", |input, _| Ok(Whole(Step::Reassociate { tensor: ident(input)? }))),
+    ("tensorize", "tensorize([mi, ni, ki])", |input, _| Ok(Whole(Step::Tensorize { loops: list(input)?, kind: None }))),
+    ("tensorize_as", "tensorize_as([mi, ni, ki], contraction)", |input, _| {
+        let loops = list(input)?;
+        comma(input)?;
+        Ok(Whole(Step::Tensorize { loops, kind: Some(leaf_kind(input)?) }))
+    }),
+    ("tensorize_with", "tensorize_with([mi, ni, ki], block_product)", |input, _| {
+        let loops = list(input)?;
+        comma(input)?;
+        Ok(Whole(Step::Tensorize { loops, kind: Some(LeafKind::Named(ident(input)?)) }))
+    }),
+    ("expect", "expect(A, shift(y, 1))", |input, form| {
+        let (tensor, leg) = (first(input)?, pattern(input, form)?);
+        let others = rest(input, |input| pattern(input, form))?;
+        Ok(Whole(Step::Expect { tensor, pattern: others.into_iter().fold(leg, Pattern::then) }))
+    }),
+    ("expect_overlap", "expect_overlap(A, 0.8)", |input, _| {
+        Ok(Whole(Step::ExpectOverlap { tensor: first(input)?, share: share(input)? }))
+    }),
 ];
 
 /// The patterns of inputs and outputs, as written.
@@ -48,63 +78,17 @@ const PATTERNS: [&str; 7] =
 const SUMS: [&str; 3] = ["reduce(x)", "all_reduce(x)", "reduce_scatter(x)"];
 
 /// Reads the arguments of `method` to the end.
-pub(crate) fn parse(method: &Ident, input: ParseStream, form: Form) -> syn::Result<Written> {
-    let Some((_, example)) = STEPS.iter().find(|step| *method == step.0) else {
+pub(crate) fn parse(method: &Ident, input: ParseStream, form: Form) -> Result<Written> {
+    let Some((_, example, arguments)) = STEPS.iter().find(|step| *method == step.0) else {
         let steps = || STEPS.iter().map(|step| step.0);
         let help = format!("{}the steps are {}", did_you_mean(&method.to_string(), steps()), listed(steps()));
-        return Err(error(method, format!("no schedule step `{method}`"), help).into());
+        return Err(error(method, format!("no schedule step `{method}`"), help));
     };
-    let written = arguments(method, input, form).and_then(|written| {
-        end(input)?;
-        Ok(written)
-    });
-    written.map_err(|misread| match misread {
-        Misread::Said(error) => error,
-        Misread::Syntax(error) => error_at(error.span(), &error, format!("write `.{example}`")),
+    let written = arguments(input, form).and_then(|written| end(input).map(|()| written));
+    written.map_err(|error| match parts(&error.to_string()) {
+        (_, Some(_)) => error,
+        (message, None) => error_at(error.span(), message, format!("write `.{example}`")),
     })
-}
-
-/// The arguments, up to an optional comma after the last; the name is one of the table.
-fn arguments(method: &Ident, input: ParseStream, form: Form) -> Result<Written> {
-    Ok(Written::Whole(match method.to_string().as_str() {
-        "split" => {
-            let [i, outer, inner] = [first(input)?, first(input)?, first(input)?];
-            Step::Split { i, outer, inner, size: size(input, form)? }
-        }
-        "divide" => {
-            let [i, outer, inner] = [first(input)?, first(input)?, first(input)?];
-            Step::Divide { i, outer, inner, parts: size(input, form)? }
-        }
-        "fuse" => Step::Fuse { i: first(input)?, j: first(input)?, fused: ident(input)? },
-        "distribute" => return distribute(input, form),
-        "replicate" => Step::Replicate { mesh: last_mesh(input, form)? },
-        "rotate" => Step::Rotate { t: first(input)?, by: list(input)? },
-        "shard" => Step::Shard { tensor: ident(input)?, clauses: rest(input, |input| clause(input, form))? },
-        "communicate" => Step::Communicate { tensor: first(input)?, at: ident(input)? },
-        "pipeline" => Step::Pipeline { t: first(input)?, depth: size(input, form)? },
-        "halo" => Step::Halo { tensor: first(input)?, steps: size(input, form)? },
-        "interior_first" => Step::InteriorFirst { tensor: ident(input)? },
-        "reassociate" => Step::Reassociate { tensor: ident(input)? },
-        "tensorize" => Step::Tensorize { loops: list(input)?, kind: None },
-        "tensorize_as" => {
-            let loops = list(input)?;
-            comma(input)?;
-            Step::Tensorize { loops, kind: Some(leaf_kind(input)?) }
-        }
-        "tensorize_with" => {
-            let loops = list(input)?;
-            comma(input)?;
-            Step::Tensorize { loops, kind: Some(LeafKind::Named(ident(input)?)) }
-        }
-        "expect" => {
-            let (tensor, leg) = (first(input)?, pattern(input, form)?);
-            let others = rest(input, |input| pattern(input, form))?;
-            Step::Expect { tensor, pattern: others.into_iter().fold(leg, Pattern::then) }
-        }
-        "expect_overlap" => Step::ExpectOverlap { tensor: first(input)?, share: share(input)? },
-        // The last step of the table.
-        _ => Step::Reorder { order: list(input)? },
-    }))
 }
 
 /// `[m, n], [mo, no], [mi, ni]`, and the mesh, which may be before the chain instead.
@@ -118,7 +102,7 @@ fn distribute(input: ParseStream, form: Form) -> Result<Written> {
     if input.is_empty() {
         return Ok(Written::WithoutMesh(Box::new(|mesh| Step::Distribute { loops, outer, inner, mesh })));
     }
-    Ok(Written::Whole(Step::Distribute { loops, outer, inner, mesh: last_mesh(input, form)? }))
+    Ok(Whole(Step::Distribute { loops, outer, inner, mesh: last_mesh(input, form)? }))
 }
 
 /// `0.8`

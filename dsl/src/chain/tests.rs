@@ -38,7 +38,7 @@ fn every_clause_is_read() {
     check(
         ".shard(A, m @ [x, y], k @ ((x + y) % 2), n @ (y - x) % 3, i @ 2 * x + y * 3 - 1, j @ cyclic(x, 16), l @ cyclic([x, y], 4), dim(0) @ x, pin(z, 0), q @ -x, pin @ x, r @ 0, s @ x @ y, t @ [x, y] @ (z + 1) % 2 @ cyclic(w, 2), u @ cyclic(x, 3) @ 0)",
         expect![[r#"
-            shard(A, m @ [x, y], k @ (x + y) % 2, n @ (y - x) % 3, i @ (x * 2 + y * 3 - 1), j @ cyclic(x, 16), l @ cyclic([x, y], 4), dim(0) @ x, pin(z, 0), q @ (x * -1), pin @ x, r @ (0), s @ x @ y, t @ [x, y] @ (z + 1) % 2 @ cyclic(w, 2), u @ cyclic(x, 3) @ (0))
+            shard(A, m @ [x, y], k @ (x + y) % 2, n @ (y - x) % 3, i @ (2 * x + 3 * y - 1), j @ cyclic(x, 16), l @ cyclic([x, y], 4), dim(0) @ x, pin(z, 0), q @ (-x), pin @ x, r @ 0, s @ x @ y, t @ [x, y] @ (z + 1) % 2 @ cyclic(w, 2), u @ cyclic(x, 3) @ 0)
         "#]],
     );
 }

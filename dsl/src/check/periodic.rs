@@ -5,16 +5,15 @@
 
 use super::access::Site;
 use super::index::{identifiers, remainder};
-use crate::checked::Bounds;
 use crate::constant::evaluate;
 use crate::errors::Errors;
 use crate::syntax::Block;
 use polyshard_layout::Name;
 use polyshard_program::Modulus;
-use syn::{Expr, Ident};
+use syn::Expr;
 
 /// Checks the moduli, and returns those that are captured from the surroundings, each once.
-pub(crate) fn check(block: &Block, sites: &[&Site], ranges: &[Bounds], errors: &mut Errors) -> Vec<(Name, Expr)> {
+pub(crate) fn check(block: &Block, sites: &[&Site], errors: &mut Errors) -> Vec<(Name, Expr)> {
     let mut captured: Vec<(Name, Expr)> = Vec::new();
     for site in sites {
         for (dim, (index, affine)) in site.syntax.indices.iter().zip(&site.access.index).enumerate() {
@@ -38,10 +37,7 @@ pub(crate) fn check(block: &Block, sites: &[&Site], ranges: &[Bounds], errors: &
                 errors.push(modulus, message, "a modulus is between 1 and the extent");
             }
             let mut names = identifiers(modulus).into_iter();
-            let index = |name: &Ident| {
-                sites.iter().any(|site| site.vars.contains(name)) || ranges.iter().any(|range| range.var == *name)
-            };
-            if let Some(name) = names.find(index) {
+            if let Some(name) = names.find(|name| super::is_index(block, sites, name)) {
                 let help = "a modulus is a number, or captured from the surroundings as extents are";
                 errors.push(&name, format!("the modulus `{name}` is an index"), help);
             } else if let Some(Modulus::Captured(text)) = affine.modulus

@@ -10,7 +10,7 @@ use crate::errors::Errors;
 use crate::syntax::Block;
 use crate::value::{BinaryOp, FUNCTIONS, Value as Syntax, instead};
 use polyshard_layout::{are, counted, did_you_mean};
-use polyshard_program::{Affine, Conditional, DType, Function, Number, Value};
+use polyshard_program::{Affine, Conditional, Function, Number, Value};
 use syn::{Ident, Lit};
 
 /// Returns the value, and adds the names of its scalars to `scalars`.
@@ -176,16 +176,14 @@ impl Context<'_> {
             return None;
         }
         let is_of_integers = known.is_some_and(|dtype| !dtype.is_float());
+        let fits = |number: &Number| known.is_none_or(|dtype| number.fits(dtype));
+        let integer = |value: i128| i64::try_from(value).ok().map(Number::Int).filter(fits);
         let number = match literal {
-            Lit::Int(number) => {
-                let value = number.base10_parse().ok();
-                integer(value, known).map(|value| (value, negative)).or_else(|| {
-                    // The smallest integer has no positive counterpart, so its sign belongs to it.
-                    let value = value?.checked_neg().filter(|_| negative);
-                    integer(value, known).map(|value| (value, false))
-                })
-            }
-            .map(|(value, negative)| (Number::Int(value), negative)),
+            Lit::Int(number) => number.base10_parse::<i128>().ok().and_then(|value| match integer(value) {
+                Some(number) => Some((number, negative)),
+                // The smallest integer has no positive counterpart, so its sign belongs to it.
+                None => integer(value.checked_neg().filter(|_| negative)?).map(|number| (number, false)),
+            }),
             // The value of a scalar, which the user may have written as an integer without an exponent.
             Lit::Float(number)
                 if is_of_integers && number.base10_parse::<f64>().is_ok_and(|value| value >= TOO_LARGE) =>
@@ -198,7 +196,8 @@ impl Context<'_> {
                 return None;
             }
             Lit::Float(number) => {
-                float(number.base10_parse().ok(), known).map(|value| (Number::Float(value), negative))
+                let value = number.base10_parse().ok().filter(|value: &f64| value.is_finite());
+                value.map(Number::Float).filter(fits).map(|number| (number, negative))
             }
             _ => {
                 let help = "a number in a kernel is an integer or a float";
@@ -218,20 +217,6 @@ impl Context<'_> {
 
 fn text(literal: &Lit) -> String {
     quote::quote!(#literal).to_string()
-}
-
-fn integer(value: Option<i128>, dtype: Option<DType>) -> Option<i64> {
-    match dtype {
-        Some(DType::I32) => i32::try_from(value?).ok().map(i64::from),
-        _ => i64::try_from(value?).ok(),
-    }
-}
-
-fn float(value: Option<f64>, dtype: Option<DType>) -> Option<f64> {
-    value.filter(|value| match dtype {
-        Some(DType::F32) => (*value as f32).is_finite(),
-        _ => value.is_finite(),
-    })
 }
 
 /// Returns the value of an expression of integer literals.

@@ -12,7 +12,7 @@
 
 use super::{EinsumError, Operand, Result};
 use crate::text::{self, parse_kernel};
-use polyshard_layout::{DType, joined};
+use polyshard_layout::{DType, Name, joined};
 use polyshard_program::KernelSpec;
 
 /// An access as written: a tensor's name, and its indices.
@@ -121,11 +121,10 @@ fn repeated(text: &str, operands: &[Operand<'_>]) -> String {
 
 /// The accesses of a text, in order: a word, and the contents of the brackets after it. Whether the text is a statement is checked later.
 fn accesses(text: &str) -> Vec<Written<'_>> {
-    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
     let mut found = Vec::new();
     for (open, _) in text.match_indices('[') {
         let before = text[..open].trim_end();
-        let start = before.char_indices().rev().take_while(|(_, letter)| is_part(*letter)).last();
+        let start = before.char_indices().rev().take_while(|(_, letter)| Name::is_part(*letter)).last();
         let Some((start, _)) = start else { continue };
         let Some(close) = text[open..].find(']') else { continue };
         let inside = text[open + 1..open + close].trim();
@@ -136,7 +135,7 @@ fn accesses(text: &str) -> Vec<Written<'_>> {
 }
 
 fn is_name(index: &str) -> bool {
-    polyshard_layout::Name::new(index).is_identifier()
+    Name::new(index).is_identifier()
 }
 
 /// Whether a text states the range of an index, `for i in 1..5`.

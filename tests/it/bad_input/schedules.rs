@@ -177,7 +177,7 @@ fn blocks_are_divided_again_by_axes_that_are_left() {
     check(
         tiled().shard("A", [m.at(x).at(y).at(0)]),
         expect![[r#"
-        schedule step 3, `shard(A, m @ x @ y @ (0))`:
+        schedule step 3, `shard(A, m @ x @ y @ 0)`:
         dimension 0 is divided into 3 levels, but each needs an axis of its own, and the mesh has 2;
         leave some out
     "#]],

@@ -2,29 +2,24 @@
 
 use crate::error::{CliError, Result};
 use polyshard::program::Program;
-use polyshard::runtime::{Backend, World};
+use polyshard::runtime::World;
 use std::sync::OnceLock;
 
-/// The result of a search, found once for all ranks of this process.
+/// The result of a search, which the first rank makes.
 pub(crate) struct Shared<C> {
-    once: OnceLock<Result<Origin<C>>>,
-}
-
-/// The origin of a program.
-enum Origin<C> {
-    /// This process found it.
-    Found(C),
-    /// The first process found it and sent it.
-    Received(Box<Program>),
+    /// In the process of the first rank.
+    found: OnceLock<Result<C>>,
+    /// In the other processes.
+    received: OnceLock<Result<Program, String>>,
 }
 
 impl<C> Shared<C> {
     /// Returns one without a result yet.
     pub(crate) fn new() -> Self {
-        Self { once: OnceLock::new() }
+        Self { found: OnceLock::new(), received: OnceLock::new() }
     }
 
-    /// Returns the program of the result of `find`, which runs on the first process, or on one thread. Collective.
+    /// Returns the program of the result of `find`, which runs on the first rank. Collective.
     ///
     /// # Errors
     /// The error of `find`, on all ranks.
@@ -37,37 +32,24 @@ impl<C> Shared<C> {
     where
         C: 's,
     {
-        let origin = match world.backend() {
-            Backend::Threads => self.once.get_or_init(|| find().map(Origin::Found)),
-            Backend::Mpi => {
-                // Errors are broadcast as well.
-                let found = world.is_root().then(find);
-                let sent = found.as_ref().map(|found| found.as_ref().map(&program).map_err(ToString::to_string));
-                let text = sent.map(|sent| serde_json::to_string(&sent)).transpose().map_err(|why| bug(&why))?;
-                let received = world.broadcast_text(&text.unwrap_or_default())?;
-                self.once.get_or_init(|| match found {
-                    Some(found) => found.map(Origin::Found),
-                    None => match serde_json::from_str::<Result<Program, String>>(&received) {
-                        Ok(Ok(program)) => Ok(Origin::Received(Box::new(program))),
-                        Ok(Err(what)) => Err(CliError::Said { what }),
-                        Err(why) => Err(bug(&why)),
-                    },
-                })
+        let found = world.is_root().then(|| self.found.get_or_init(find));
+        // Errors are broadcast as well.
+        let sent = found.map(|found| found.as_ref().map(&program).map_err(ToString::to_string));
+        let text = sent.map(|sent| serde_json::to_string(&sent)).transpose().map_err(|why| bug(&why))?;
+        let text = world.broadcast_text(&text.unwrap_or_default())?;
+        let program = match self.found.get() {
+            Some(found) => found.as_ref().map(program).map_err(ToString::to_string),
+            None => {
+                let read = || serde_json::from_str(&text).unwrap_or_else(|why| Err(bug(&why).to_string()));
+                self.received.get_or_init(read).as_ref().map_err(Clone::clone)
             }
         };
-        match origin {
-            Ok(Origin::Found(found)) => Ok(program(found)),
-            Ok(Origin::Received(program)) => Ok(program),
-            Err(error) => Err(CliError::Said { what: error.to_string() }),
-        }
+        program.map_err(|what| CliError::Said { what })
     }
 
     /// The result, if this process found it.
     pub(crate) fn found(&self) -> Option<&C> {
-        match self.once.get()?.as_ref().ok()? {
-            Origin::Found(found) => Some(found),
-            Origin::Received(_) => None,
-        }
+        self.found.get()?.as_ref().ok()
     }
 }
 

@@ -145,10 +145,9 @@ fn names(at: &AxisExpr, visit: &mut impl FnMut(Name)) {
 
 /// The positions of the names in a text. Words in front of parentheses are keywords: `dim`, `at`, `cyclic`, `pin`, `partial`.
 fn places(text: &str) -> Vec<Range<usize>> {
-    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
     let (mut found, mut at) = (Vec::new(), 0);
-    while let Some(begin) = text[at..].find(is_part).map(|begin| at + begin) {
-        at = text[begin..].find(|letter| !is_part(letter)).map_or(text.len(), |len| begin + len);
+    while let Some(begin) = text[at..].find(Name::is_part).map(|begin| at + begin) {
+        at = text[begin..].find(|letter| !Name::is_part(letter)).map_or(text.len(), |len| begin + len);
         let is_number = text[begin..].starts_with(|letter: char| letter.is_numeric());
         if !is_number && !text[at..].trim_start().starts_with('(') {
             found.push(begin..at);

@@ -1,14 +1,14 @@
 //! The report on a choice and on a run.
 
 use crate::command::compute::{Description, Found, Ran, described, sure};
-use crate::command::print;
+use crate::command::print::{self, without_nulls};
 use polyshard::layout::joined;
 use polyshard::machine::units::{counted, scaled, seconds, table};
-use polyshard::planner::cost::CostedPart;
+use polyshard::planner::cost::{CostedPart, PartCost};
 use polyshard::program::Kernel;
 use polyshard::schedule::Schedule;
 use polyshard::search::{Choice, Contraction};
-use serde::Serialize;
+use serde_json::json;
 
 /// The kernel, the chosen schedule and its cost.
 pub(crate) fn head(chosen: &Contraction, ranks: usize, found: &Found) -> String {
@@ -63,104 +63,54 @@ pub(super) fn top(chosen: &Contraction, top: Option<usize>) -> String {
 }
 
 /// A choice and the outcome of its run, as JSON.
-#[derive(Serialize)]
-struct Answer {
-    kernel: String,
-    machine: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    measured: Option<String>,
-    ranks: usize,
-    used: usize,
-    /// The division of the loops, of one kernel.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    grid: Option<Vec<(String, usize)>>,
-    /// The order of contraction, of several kernels.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    order: Option<String>,
-    /// The chain of each kernel.
-    chains: Vec<Vec<String>>,
-    considered: usize,
-    gap: f64,
-    words: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bound: Option<f64>,
-    memory_bytes: u64,
-    seconds: f64,
-    computing_seconds: f64,
-    moving_seconds: f64,
-    parts: Vec<PartAnswer>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    run: Option<RunAnswer>,
-}
-
-#[derive(Serialize)]
-struct PartAnswer {
-    name: String,
-    computes: bool,
-    times: u64,
-    seconds: f64,
-    received_bytes: u64,
-}
-
-#[derive(Serialize)]
-struct RunAnswer {
-    seconds: f64,
-    received_bytes: u64,
-    /// The file of each array that was read.
-    inputs: Vec<(String, String)>,
-    out: String,
-    /// The name of the array in `out`.
-    array: String,
-    /// Inputs whose elements were converted, and the type in the file.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    converted: Vec<(String, String)>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    checked_rows: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    largest_error: Option<f64>,
-}
-
 pub(super) fn json(kernel: &Kernel, chosen: &Contraction, ranks: usize, found: &Found, ran: Option<&Ran>) -> String {
     let Contraction { order, choice } = chosen;
     let (program, cost) = (choice.program(), choice.cost());
-    let part = |part: &polyshard::planner::cost::PartCost| PartAnswer {
-        name: part.name.clone(),
-        computes: matches!(part.part, CostedPart::Compute(_)),
-        times: part.times,
-        seconds: part.seconds,
-        received_bytes: part.received,
+    let part = |part: &PartCost| {
+        let computes = matches!(part.part, CostedPart::Compute(_));
+        let (name, times, seconds, received) = (&part.name, part.times, part.seconds, part.received);
+        json!({ "name": name, "computes": computes, "times": times, "seconds": seconds, "received_bytes": received })
     };
+    // The division of the loops, of one kernel; the order of contraction, of several.
     let of_one = order.is_none();
-    let grid = || choice.best().grid().iter().map(|(name, ranks)| (name.to_string(), *ranks)).collect();
-    let chain = |schedule: &Schedule| schedule.steps().map(ToString::to_string).collect();
-    let answer = Answer {
-        kernel: kernel.statement(),
-        machine: found.machine.to_string(),
-        measured: found.measured.clone(),
-        ranks,
-        used: program.mesh().size(),
-        grid: of_one.then(grid),
-        order: order.as_ref().map(ToString::to_string),
-        chains: choice.schedules().iter().map(chain).collect(),
-        considered: choice.considered(),
-        gap: choice.gap(),
-        words: cost.received / program.dtype().size() as u64,
-        bound: of_one.then(|| choice.bound().words),
-        memory_bytes: cost.memory,
-        seconds: cost.seconds(),
-        computing_seconds: cost.computing(),
-        moving_seconds: cost.moving(),
-        parts: cost.parts.iter().map(part).collect(),
-        run: ran.and_then(|ran| Some((ran, ran.written.first()?))).map(|(ran, written)| RunAnswer {
-            seconds: ran.seconds,
-            received_bytes: ran.received,
-            inputs: ran.read.iter().map(|(name, path)| (name.to_string(), path.clone())).collect(),
-            out: written.path.clone(),
-            array: written.name.to_string(),
-            converted: ran.converted.iter().map(|(path, dtype)| (path.clone(), dtype.to_string())).collect(),
-            checked_rows: ran.checked.as_ref().map(|checked| checked.rows[0]),
-            largest_error: ran.checked.as_ref().map(|checked| checked.error),
-        }),
-    };
-    print::json(&answer) + "\n"
+    let grid = || choice.best().grid().iter().map(|(name, ranks)| json!([name, ranks])).collect::<Vec<_>>();
+    let chain = |schedule: &Schedule| schedule.steps().map(ToString::to_string).collect::<Vec<_>>();
+    let run = ran.and_then(|ran| Some((ran, ran.written.first()?))).map(|(ran, written)| {
+        // Inputs whose elements were converted, and the type in the file.
+        let converted = ran.converted.iter().map(|(path, dtype)| json!([path, dtype.to_string()])).collect::<Vec<_>>();
+        let mut run = json!({
+            "seconds": ran.seconds,
+            "received_bytes": ran.received,
+            "inputs": ran.read,
+            "out": written.path,
+            "array": written.name,
+            "converted": (!converted.is_empty()).then_some(converted),
+        });
+        if let Some(checked) = &ran.checked {
+            run["checked_rows"] = json!(checked.rows[0]);
+            run["largest_error"] = json!(checked.error);
+        }
+        without_nulls(run, &["converted"])
+    });
+    let answer = json!({
+        "kernel": kernel.statement(),
+        "machine": found.machine.to_string(),
+        "measured": found.measured,
+        "ranks": ranks,
+        "used": program.mesh().size(),
+        "grid": of_one.then(grid),
+        "order": order.as_ref().map(ToString::to_string),
+        "chains": choice.schedules().iter().map(chain).collect::<Vec<_>>(),
+        "considered": choice.considered(),
+        "gap": choice.gap(),
+        "words": cost.received / program.dtype().size() as u64,
+        "bound": of_one.then(|| choice.bound().words),
+        "memory_bytes": cost.memory,
+        "seconds": cost.seconds(),
+        "computing_seconds": cost.computing(),
+        "moving_seconds": cost.moving(),
+        "parts": cost.parts.iter().map(part).collect::<Vec<_>>(),
+        "run": run,
+    });
+    print::json(&without_nulls(answer, &["measured", "grid", "order", "bound", "run"])) + "\n"
 }

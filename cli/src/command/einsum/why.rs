@@ -1,7 +1,7 @@
 //! `--why`: explains why a schedule was not chosen.
 
 use crate::error::{CliError, Result};
-use polyshard::layout::joined;
+use polyshard::layout::{Name, joined};
 use polyshard::machine::Machine;
 use polyshard::machine::units::{counted, scaled, seconds};
 use polyshard::planner::cost::cost;
@@ -65,8 +65,7 @@ fn steps(text: &str, schedule: &Schedule) -> Result<Vec<Step>> {
         rest = rest.split_once('\n').map_or("", |(_, rest)| rest).trim_start();
     }
     let start = text.len() - rest.len();
-    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
-    match text[start..].split(|letter| !is_part(letter)).next().unwrap_or_default() {
+    match text[start..].split(|letter| !Name::is_part(letter)).next().unwrap_or_default() {
         "fn" | "pub" => of_kernel(text, schedule),
         "auto" => Err(CliError::refused("`--why auto` does not name a schedule", "write the steps to compare")),
         "" | "mesh" => parse_chain(text, None).map_err(|error| CliError::mistaken(OPTION, text, error, |at| at)),

@@ -4,21 +4,13 @@ use super::judge::Judge;
 use super::problem::{Problem, Types};
 use super::{Answer, uneven};
 use crate::command::files::failed;
-use crate::command::print::json;
+use crate::command::print;
 use crate::error::{CliError, Result};
 use polyshard::machine::units::counted;
-use serde::Serialize;
+use serde_json::json;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
 use std::path::Path;
-
-/// The answer to a line without a valid problem, or whose problem has no plan.
-#[derive(Serialize)]
-struct Refusal {
-    error: String,
-    /// The number of the line, from 1.
-    line: usize,
-}
 
 /// Plans the problem on each line of a file, or of standard input if it is `-`, and prints an object for each, in
 /// order. Blank lines are skipped.
@@ -48,7 +40,7 @@ pub(crate) fn plan_all(path: &Path, judge: &Judge) -> Result<()> {
             Ok(answer) => answer,
             Err(error) => {
                 refused += 1;
-                json(&Refusal { error: error.to_string(), line: number })
+                print::json(&json!({ "error": error.to_string(), "line": number }))
             }
         };
         match writeln!(out, "{text}") {
@@ -65,7 +57,7 @@ pub(crate) fn plan_all(path: &Path, judge: &Judge) -> Result<()> {
 
 fn plan(line: &[u8], judge: &Judge) -> Result<String> {
     let problem: Problem = serde_json::from_slice(line).map_err(|why| {
-        // `Refusal` has the number of the line.
+        // The answer has the number of the line.
         let why = why.to_string().replace(" at line 1 column ", " at column ");
         let instead = r#"a problem is {"mesh": [["x", 4]], "source": "[2{x}8]", "target": "[8]"}"#;
         CliError::refused(why, instead)
@@ -74,8 +66,8 @@ fn plan(line: &[u8], judge: &Judge) -> Result<String> {
         Types::Equal([source, target]) => {
             let plan = judge.plan(&source, &target)?;
             let seconds = judge.seconds(&plan.program("A", judge.dtype))?;
-            Ok(json(&Answer { report: plan.report(judge.dtype.size()), seconds, run: None }))
+            Ok(print::json(&Answer { report: plan.report(judge.dtype.size()), seconds, run: None }))
         }
-        Types::Uneven(shardings) => Ok(json(&uneven::answer(&shardings, judge, false)?.1)),
+        Types::Uneven(shardings) => Ok(print::json(&uneven::answer(&shardings, judge, false)?.1)),
     }
 }

@@ -1,9 +1,10 @@
 //! Flags for the operations of a plan and its objective.
 
+use crate::command::print::choices;
 use crate::dtypes::dtype_parser;
 use crate::error::{CliError, Result};
 use crate::numbers::{real, size};
-use clap::ValueEnum;
+use clap::builder::TypedValueParser;
 use polyshard::layout::{DType, Mesh};
 use polyshard::machine::{Device, Interconnect, Level};
 use polyshard::planner::cost::{PartCost, Spent};
@@ -16,8 +17,8 @@ use std::sync::Arc;
 #[derive(clap::Args)]
 pub(crate) struct Judge {
     /// Operations that a plan may use.
-    #[arg(long, value_enum, default_value_t = Operations::Fused)]
-    ops: Operations,
+    #[arg(long, value_parser = operations(), default_value = "fused")]
+    ops: Ops,
     /// Memory limit for a tile on each rank [default: the larger of the source and the target tile].
     #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
     memory: Option<usize>,
@@ -33,16 +34,15 @@ pub(crate) struct Judge {
     bandwidth: Option<String>,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Operations {
-    /// Those of the literature: all-to-alls between two dimensions, all-gathers of one dimension.
-    Paper,
-    /// Also all-to-alls and all-gathers of several dimensions at once.
-    Fused,
-    /// One exchange between all pairs of ranks.
-    Exchange,
-    /// Any of these, whichever is cheapest.
-    Any,
+/// The operations that a plan may use.
+fn operations() -> impl TypedValueParser<Value = Ops> {
+    let paper = "Those of the literature: all-to-alls between two dimensions, all-gathers of one dimension";
+    choices([
+        ("paper", Ops::Paper, paper),
+        ("fused", Ops::Fused, "Also all-to-alls and all-gathers of several dimensions at once"),
+        ("exchange", Ops::Exchange, "One exchange between all pairs of ranks"),
+        ("any", Ops::Any, "Any of these, whichever is cheapest"),
+    ])
 }
 
 impl Judge {
@@ -54,12 +54,7 @@ impl Judge {
     /// Returns the options for plans on this mesh.
     pub(super) fn options(&self, mesh: &Mesh) -> Result<PlanOptions> {
         Ok(PlanOptions {
-            ops: match self.ops {
-                Operations::Paper => Ops::Paper,
-                Operations::Fused => Ops::Fused,
-                Operations::Exchange => Ops::Exchange,
-                Operations::Any => Ops::Any,
-            },
+            ops: self.ops,
             memory: self.memory.map_or(MemoryBound::Strict, MemoryBound::Bytes),
             model: self.links(mesh)?.map_or(CostModel::Elements, |placed| CostModel::Seconds(Arc::new(placed))),
             dtype: self.dtype,

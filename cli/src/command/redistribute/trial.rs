@@ -24,7 +24,7 @@ pub(crate) fn run(program: &Program, elements: u128, planned: impl Fn(usize) -> 
 
 /// The outcome on one rank.
 struct Found {
-    /// The first wrong element of its tile: its index and value, and the right value.
+    /// The first wrong element of its tile: its position and value, and the right value.
     wrong: Option<String>,
     received: u64,
 }
@@ -37,8 +37,10 @@ fn run_on<T: Element>(program: &Program, planned: impl Fn(usize) -> RangeInclusi
         let before = world.bytes_received();
         let tile = prepared.run(&[&source])?;
         let received = world.bytes_received() - before;
-        let expected = |index: &[usize]| element::<T>(index, shape);
-        Ok(Found { wrong: threads::wrong(tile.block(), tile.sharding(), world.rank(), expected), received })
+        // What follows has the room of the buffers of the run.
+        drop(prepared);
+        let expected = DistArray::from_fn(world, tile.sharding(), |index| element::<T>(index, shape))?;
+        Ok(Found { wrong: threads::wrong(tile.block(), expected.block()), received })
     })?;
     for (rank, Found { wrong, received }) in found.iter().enumerate() {
         if let Some(wrong) = wrong {

@@ -63,7 +63,7 @@ pub(super) fn run(reduction: &Reduction, programs: &[Ranked], elements: usize) -
             let mut data: Vec<i64> = (0..elements).map(|at| i64::random(SEED, &[world.rank(), at])).collect();
             let before = world.bytes_received();
             sum.run(&mut data, ReduceOp::Sum)?;
-            received.push((world.bytes_received() - before, wrong(&data, sums[world.rank()])));
+            received.push((world.bytes_received() - before, threads::wrong(&data, sums[world.rank()])));
         }
         Ok(received)
     })?;
@@ -83,9 +83,4 @@ pub(super) fn run(reduction: &Reduction, programs: &[Ranked], elements: usize) -
 /// The sum over these devices.
 fn sequential(group: &[usize], elements: usize) -> Vec<i64> {
     (0..elements).map(|at| group.iter().map(|&rank| i64::random(SEED, &[rank, at])).sum()).collect()
-}
-
-fn wrong(data: &[i64], sums: &[i64]) -> Option<String> {
-    let at = data.iter().zip(sums).position(|(found, sum)| found != sum)?;
-    Some(format!("{} is at {at}, not {}", data[at], sums[at]))
 }

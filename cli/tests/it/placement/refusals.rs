@@ -11,7 +11,7 @@ fn placements_that_cannot_be_are_told_what_would_fit() {
     };
     let fits = "the axes [8, 2, 3] make 48 ranks, but the hierarchy [4, 16] has 64 devices; 4 for axis 2 would fit";
     place("4,16", "8x2x3", fits);
-    place("4,16", "0x4", "axis 0 of the mesh `0x4` has extent 0; an axis has at least one rank");
+    place("4,16", "0x4", "the mesh `0x4`: mesh axis `0` has extent 0; an axis has at least one coordinate");
     place("4,0", "4", "level 1 has size 0; give 1 or more");
     place("4,x", "4", "cannot read `x` in the hierarchy `4,x`; write whole numbers, such as 4,16");
     let like = "write the extent of each axis, such as 4x6, or names too, such as x=4,y=6";

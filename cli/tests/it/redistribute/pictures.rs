@@ -55,6 +55,19 @@ fn elements_keep_the_colour_of_the_rank_that_had_them() {
 }
 
 #[test]
+fn tiles_of_several_sizes_are_drawn_with_their_owners() {
+    drawn("drawn_uneven", &["--mesh", "X=4", "--size", "I=9,J=8", "A[I_X, J]", "A[I, J_X]"], |panels| {
+        let [source, target, moved] = panels else { panic!("{} panels", panels.len()) };
+        let heights = |panel: &Node| -> Vec<String> {
+            with_class(*panel, "tile").iter().map(|tile| tile.attribute("height").expect("a side").into()).collect()
+        };
+        assert_eq!(heights(source), ["50", "50", "50"], "3 rows each, and none for the last rank");
+        assert_eq!(heights(target), ["150"; 4]);
+        assert_eq!(with_class(*moved, "device").len(), 4);
+    });
+}
+
+#[test]
 fn dimensions_that_do_not_fit_the_page_are_said() {
     let problem = ["--mesh", "a=2,b=2,c=2", "[2{a}4, 2{b}4, 3, 2{c}4]", "[4, 2{b}4, 3, 1{c,a}4]"];
     drawn("drawn_cube", &problem, |panels| {
