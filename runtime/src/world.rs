@@ -14,6 +14,7 @@ use crate::layout::Mesh;
 use crate::memory::Visibility;
 use crate::publish::Publisher;
 use crate::{Backend, GroupError, PollHandle, Polled, Progress, Result, Transport, memory};
+pub(crate) use agree::{hash_of, texts_if_differ};
 use cache::Cache;
 pub use numbering::Numbering;
 use parts::Part;
