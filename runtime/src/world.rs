@@ -74,6 +74,17 @@ impl World {
         }
     }
 
+    /// A world of ranks of this one, which shares its settings.
+    fn with_comm(&self, comm: Rc<dyn Communicator>) -> Self {
+        Self {
+            // Numbers distinguish redistributions that run at the same time, so the ranks must not reuse one.
+            redistributions: Rc::clone(&self.redistributions),
+            transport: Rc::clone(&self.transport),
+            poller: Rc::clone(&self.poller),
+            ..Self::new(comm, self.backend)
+        }
+    }
+
     /// Returns this rank's number.
     #[must_use]
     pub fn rank(&self) -> usize {
