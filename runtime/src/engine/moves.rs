@@ -34,9 +34,6 @@ impl<T: Element> Engine<'_, T> {
     }
 
     /// Begins a transfer between arrays; unless it is to end later, it is complete when this returns.
-    ///
-    /// # Errors
-    /// As [`Redistribution::run_into`].
     pub(crate) fn begin_move(
         &mut self,
         number: usize,
@@ -57,9 +54,6 @@ impl<T: Element> Engine<'_, T> {
     }
 
     /// Completes a transfer between arrays that has begun to end later.
-    ///
-    /// # Errors
-    /// As [`Redistribution::run_into`].
     pub(crate) fn end_move(&mut self, number: usize, source: &DistArray<T>, target: &mut DistArray<T>) -> Result<()> {
         let Move { there, flights } = &self.moves[number];
         if !there.can_be_in_flight() {
