@@ -13,7 +13,7 @@
 //! | `array`, `block`, `npy`, `output`, `sample` | arrays, their blocks, and files |
 //! | `redistribute`, `subarray`, `transport` | arrays from one sharding to another |
 //! | `tile`, `shared_inputs`, `shared_tiles` | the data that a step reads and writes, fetched or in place |
-//! | `leaf`, `operation`, `instances` | the computation of a rank |
+//! | `leaf`, `instances` | the computation of a rank |
 //! | `execute`, `reference` | programs executed directly, and their sequential meaning |
 //! | `room`, `error` | memory for intermediate arrays, and errors |
 
@@ -32,7 +32,6 @@ mod groups;
 mod instances;
 pub mod leaf;
 mod npy;
-mod operation;
 mod output;
 mod permutation;
 mod publish;
