@@ -8,7 +8,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `spmd`, `emulate`, `world`, `grid`, `groups`, `backend` | ranks: how they start, and how each sees the others |
-//! | `comm`, `collectives`, `exchange`, `permutation`, `reduce`, `publish` | communication, from messages to legs |
+//! | `comm`, `collectives`, `exchange`, `reduce`, `publish` | communication, from messages to legs |
 //! | `engine` | what runs of kernels need, and their transfers |
 //! | `array`, `block`, `npy`, `output`, `sample` | arrays, their blocks, and files |
 //! | `redistribute`, `subarray`, `transport` | arrays from one sharding to another |
@@ -33,7 +33,6 @@ mod instances;
 pub mod leaf;
 mod npy;
 mod output;
-mod permutation;
 mod publish;
 mod redistribute;
 mod reduce;
@@ -58,10 +57,10 @@ pub use error::{
     RedistributionError, ReductionRunError, Result, RunError, WrongElement,
 };
 pub use execute::{Execute, Prepared, TypedProgram};
-pub use grid::Grid;
+pub(crate) use grid::Grid;
+pub use grid::count;
 pub use npy::{NpyFile, npy_header, wider};
 pub use output::{CompleteFile, Output, OutputFile, remove_partial_files};
-pub use permutation::count;
 pub use polyshard_comm::Progress;
 pub(crate) use polyshard_comm::{PollHandle, Polled};
 pub use polyshard_layout as layout;
