@@ -88,7 +88,10 @@ impl World {
     /// As for [`Communicator::broadcast`](crate::comm::Communicator::broadcast).
     pub fn broadcast_text(&self, text: &str) -> Result<String> {
         let lengths = exchange_words(&*self.comm, "a text of rank 0", [text.len() as u64])?;
-        text_of(self.comm(), 0, text, lengths[0][0] as usize)
+        match lengths[0][0] {
+            0 => Ok(String::new()),
+            bytes => text_of(self.comm(), 0, text, bytes as usize),
+        }
     }
 }
 
