@@ -5,7 +5,7 @@
 
 use polyshard::program::Program;
 use polyshard::runtime::leaf::{Role, contract};
-use polyshard::runtime::{DistArray, Element, Grid, View, ViewMut, World, count};
+use polyshard::runtime::{DistArray, Element, View, ViewMut, World, count};
 use polyshard_program::{LeafAccess, LeafOp, Role as SymbolicRole};
 
 /// The leaves of a program on one rank, with separate operands.
@@ -35,12 +35,13 @@ impl<T: Element> Bound<T> {
     /// # Panics
     /// If the leaf is not a contraction.
     pub(crate) fn new(world: &World, program: &Program) -> polyshard::Result<Self> {
-        let grid = Grid::new(world, program.mesh())?;
+        world.check_mesh(program.mesh())?;
+        let here: Vec<_> = program.mesh().coordinates(world.rank()).iter().map(|&at| at as i64).collect();
         let LeafOp::Contraction { roles, .. } = &program.nest().leaf.op else {
             panic!("a matrix product is a contraction")
         };
         let extents: Vec<i64> = program.nest().loops.iter().map(|serial| serial.extent).collect();
-        let leaves = points(&extents).iter().map(|counters| Leaf::new(program, grid.coords(), counters)).collect();
+        let leaves = points(&extents).iter().map(|counters| Leaf::new(program, &here, counters)).collect();
         let in_place = program.nest().output().route.is_in_place();
         let sums = (!in_place).then(|| vec![T::ZERO; program.nest().output().tile.capacity]);
         Ok(Self { roles: roles.iter().map(|&role| concrete(role)).collect(), leaves, sums })

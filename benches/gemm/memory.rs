@@ -21,7 +21,7 @@ pub(crate) fn measure<T: Element>(problem: &Problem, transport: Transport) -> po
         let before = peak();
         let [a, b] = operands::<T>(world, &program, algorithm)?;
         let mut c = DistArray::filled(world, program.sharding("C"), T::ZERO)?;
-        let mut prepared = program.prepare(world)?.with_transport(transport)?;
+        let mut prepared = program.prepare(world)?.with_transport(transport);
         for _ in 0..2 {
             prepared.run_into(&[&a, &b], &mut c)?;
         }

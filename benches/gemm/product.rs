@@ -96,7 +96,7 @@ impl<'a, T: Element> Contestant<'a, T> {
             Box::leak(Box::new(schedule::<T>(algorithm, &problem.grid, problem.size).lower()?));
         let output = DistArray::filled(world, program.sharding("C"), T::ZERO)?;
         let [in_place, messages] = [Transport::Auto, Transport::Messages]
-            .map(|transport| Ok::<_, polyshard::Error>(program.prepare(world)?.with_transport(transport)?));
+            .map(|transport| Ok::<_, polyshard::Error>(program.prepare(world)?.with_transport(transport)));
         Ok(Self {
             name: algorithm.to_string(),
             operands: operands(world, program, algorithm)?,

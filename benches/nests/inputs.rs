@@ -38,7 +38,7 @@ pub(crate) fn measure(ranks: usize, runs: usize) -> polyshard::Result<()> {
                 let mut sums = DistArray::filled(world, program.sharding("C"), 0.0)?;
                 let mut ways = Vec::new();
                 for (way, transport) in WAYS {
-                    ways.push((way, program.prepare(world)?.with_transport(transport)?));
+                    ways.push((way, program.prepare(world)?.with_transport(transport)));
                 }
                 for run in 0..=runs {
                     for (way, prepared) in &mut ways {

@@ -163,7 +163,7 @@ pub(crate) fn medians_by(
             DistArray::from_fn(world, &array.sharding, element)
         });
         let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
-        let mut made = program.prepare::<f64>(world)?.with_transport(transport)?;
+        let mut made = program.prepare::<f64>(world)?.with_transport(transport);
         let output = made.output()?;
         prepared.push((made, inputs, output));
     }

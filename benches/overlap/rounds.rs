@@ -138,7 +138,7 @@ fn row(world: &World, case: &Case, transport: Transport, runs: usize) -> polysha
             })
         });
         prepared
-            .push((program.prepare::<f64>(world)?.with_transport(transport)?, arrays.collect::<Result<Vec<_>, _>>()?));
+            .push((program.prepare::<f64>(world)?.with_transport(transport), arrays.collect::<Result<Vec<_>, _>>()?));
     }
     let mut times = vec![Vec::new(); programs.len()];
     let mut received = 0;

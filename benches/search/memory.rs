@@ -30,7 +30,7 @@ pub(crate) fn measure(ranks: usize, name: &str) -> polyshard::Result<()> {
         let before = peak();
         let inputs = program.inputs().map(|array| DistArray::from_fn(world, &array.sharding, |at| at[0] as f64));
         let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
-        let mut prepared = program.prepare::<f64>(world)?.with_transport(Transport::Messages)?;
+        let mut prepared = program.prepare::<f64>(world)?.with_transport(Transport::Messages);
         let mut output = prepared.output()?;
         for _ in 0..2 {
             prepared.run_into(&inputs.iter().collect::<Vec<_>>(), &mut output)?;

@@ -227,25 +227,25 @@ impl Step {
         match self {
             Self::Split { i, outer, inner, size } => ("split", format!("{i}, {outer}, {inner}, {size}")),
             Self::Divide { i, outer, inner, parts } => ("divide", format!("{i}, {outer}, {inner}, {parts}")),
-            Self::Reorder { order } => ("reorder", format!("[{}]", list(order))),
+            Self::Reorder { order } => ("reorder", format!("[{}]", joined(order, ", "))),
             Self::Fuse { i, j, fused } => ("fuse", format!("{i}, {j}, {fused}")),
             Self::Distribute { loops, outer, inner, mesh } => {
-                let [loops, outer, inner] = [loops, outer, inner].map(|names| list(names));
+                let [loops, outer, inner] = [loops, outer, inner].map(|names| joined(names, ", "));
                 ("distribute", format!("[{loops}], [{outer}], [{inner}], mesh({mesh})"))
             }
             Self::Replicate { mesh } => ("replicate", format!("mesh({mesh})")),
-            Self::Rotate { t, by } => ("rotate", format!("{t}, [{}]", list(by))),
+            Self::Rotate { t, by } => ("rotate", format!("{t}, [{}]", joined(by, ", "))),
             Self::Shard { tensor, clauses } if clauses.is_empty() => ("shard", tensor.to_string()),
-            Self::Shard { tensor, clauses } => ("shard", format!("{tensor}, {}", list(clauses))),
+            Self::Shard { tensor, clauses } => ("shard", format!("{tensor}, {}", joined(clauses, ", "))),
             Self::Communicate { tensor, at } => ("communicate", format!("{tensor}, {at}")),
             Self::Pipeline { t, depth } => ("pipeline", format!("{t}, {depth}")),
             Self::Halo { tensor, steps } => ("halo", format!("{tensor}, {steps}")),
             Self::InteriorFirst { tensor } => ("interior_first", tensor.to_string()),
             Self::Reassociate { tensor } => ("reassociate", tensor.to_string()),
-            Self::Tensorize { loops, kind: None } => ("tensorize", format!("[{}]", list(loops))),
+            Self::Tensorize { loops, kind: None } => ("tensorize", format!("[{}]", joined(loops, ", "))),
             Self::Tensorize { loops, kind: Some(kind) } => {
                 let method = if matches!(kind, LeafKind::Named(_)) { "tensorize_with" } else { "tensorize_as" };
-                (method, format!("[{}], {kind}", list(loops)))
+                (method, format!("[{}], {kind}", joined(loops, ", ")))
             }
             Self::Expect { tensor, pattern } => ("expect", format!("{tensor}, {pattern}")),
             Self::ExpectOverlap { tensor, share } => ("expect_overlap", format!("{tensor}, {share}")),

@@ -253,7 +253,7 @@ fn run<T: Element>(program: &Program) -> Result<usize, String> {
         let inputs: Vec<_> = inputs.iter().collect();
         let mut runs = Vec::new();
         for transport in [Transport::Auto, Transport::Messages] {
-            let mut prepared = program.prepare(world)?.with_transport(transport)?;
+            let mut prepared = program.prepare(world)?.with_transport(transport);
             for _ in 0..2 {
                 runs.push(prepared.run_all(&inputs)?);
             }

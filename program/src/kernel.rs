@@ -7,7 +7,7 @@
 use crate::affine::Affine;
 use crate::number::Number;
 use crate::value::{Access, Value};
-use polyshard_layout::{DType, Name, joined};
+use polyshard_layout::{DType, Name, ReduceOp, joined};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;
@@ -48,6 +48,17 @@ impl Assign {
         match self {
             Self::Set => Self::Add,
             other => other,
+        }
+    }
+
+    /// Returns the operation that combines partial results, by name.
+    #[must_use]
+    pub fn op(self) -> ReduceOp {
+        match self {
+            Self::Set | Self::Add => ReduceOp::Sum,
+            Self::Mul => ReduceOp::Product,
+            Self::Max => ReduceOp::Max,
+            Self::Min => ReduceOp::Min,
         }
     }
 

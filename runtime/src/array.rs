@@ -94,9 +94,6 @@ impl<T: Element> DistArray<T> {
     }
 
     /// Returns the array with arbitrary elements. Does not communicate.
-    ///
-    /// # Errors
-    /// As for [`from_fn`](Self::from_fn).
     pub(crate) fn with_any_elements(world: &World, sharding: &Sharding) -> Result<Self> {
         let mut array = Self::empty(world, sharding)?;
         let len = sharding.local_len(&array.coordinates);
@@ -105,9 +102,6 @@ impl<T: Element> DistArray<T> {
     }
 
     /// Returns the array whose elements are the first ones of `block`, which has room for them. Does not communicate.
-    ///
-    /// # Errors
-    /// If the number of ranks of the sharding's mesh is not the world's.
     pub(crate) fn in_block(world: &World, sharding: &Sharding, block: Block<T>) -> Result<Self> {
         let mut array = Self::empty(world, sharding)?;
         array.block = block.cut(sharding.local_len(&array.coordinates));
@@ -161,14 +155,16 @@ impl<T: Element> DistArray<T> {
 
 impl<T> DistArray<T> {
     /// Checks that the elements are known, that is, that no sums are open.
-    ///
-    /// # Errors
-    /// If some are.
     fn closed(&self, purpose: &'static str) -> Result<()> {
         match self.sharding.partial() {
             [] => Ok(()),
             _ => Err(ArrayError::OpenSums { sharding: Box::new(self.sharding.clone()), purpose }.into()),
         }
+    }
+
+    /// Returns the number of elements that its memory has room for.
+    pub(crate) fn room(&self) -> usize {
+        self.block.room()
     }
 
     /// Returns the memory of the elements.

@@ -23,19 +23,16 @@ mod run;
 mod table;
 
 pub use polyshard_program::{Algorithm, Assign, LeafPart, Leg, Owners, TileId};
-use run::Open;
 pub use run::{Leaf, Run};
 pub use table::{Coordinates, Kernel, Transfer, coordinates};
 
 pub(crate) use legs::{At, Ends, carry_out, values_at};
-pub(crate) use table::RegionOf;
+pub(crate) use table::{RegionOf, TimeSteps};
 
-use crate::comm::Work;
 use crate::groups::Groups;
 use crate::instances::Instances;
-use crate::operation::Operation;
 use crate::tile::{How, Link, Tile, Written};
-use crate::{DistArray, Element, Grid, InputTable, ReduceOp, Reduction, Result, SharedInputs, Transport, World};
+use crate::{DistArray, Element, Grid, InputTable, Reduction, Result, Transport, World};
 use moves::Move;
 use polyshard_program::Buffers;
 use smallvec::SmallVec;
@@ -82,10 +79,12 @@ pub struct Engine<'w, T: Element> {
     transport: Transport,
     kernels: Vec<Prepared<'w, T>>,
     /// By kernel and transfer of an input; `None` where the leaf reads the shard, or the tile of another kernel.
-    inputs: Vec<Vec<Option<Link<T>>>>,
+    links: Vec<Vec<Option<Link<T>>>>,
     /// By kernel, the locations of all ranks' inputs in its last run.
     known: Vec<InputTable>,
     moves: Vec<Move>,
+    /// Whether the last run did not end, so that transfers may be in flight.
+    is_unfinished: bool,
 }
 
 /// A kernel, with its groups and its output's tile.
@@ -111,8 +110,15 @@ impl<'w, T: Element> Engine<'w, T> {
 
     pub(crate) fn made(world: &'w World, kernels: Vec<Kernel<'w>>) -> Result<Self> {
         let transport = world.transport();
-        let mut engine =
-            Self { world, transport, kernels: Vec::new(), inputs: Vec::new(), known: Vec::new(), moves: Vec::new() };
+        let mut engine = Self {
+            world,
+            transport,
+            kernels: Vec::new(),
+            links: Vec::new(),
+            known: Vec::new(),
+            moves: Vec::new(),
+            is_unfinished: false,
+        };
         kernels.into_iter().try_for_each(|kernel| engine.add(kernel))?;
         Ok(engine)
     }
@@ -131,7 +137,7 @@ impl<'w, T: Element> Engine<'w, T> {
         let steps = kernel.time_steps.as_ref().map(step);
         let steps = steps.transpose()?;
         let inputs = kernel.inputs().iter().map(|transfer| link(transfer, &grid, &groups, None));
-        self.inputs.push(inputs.collect::<Result<_>>()?);
+        self.links.push(inputs.collect::<Result<_>>()?);
         let written = kernel.written.as_ref().map(|written| Written::of(world, kernel.output_sharding(), written));
         let output = link(kernel.output(), &grid, &groups, written.as_ref())?;
         self.known.push(InputTable::of(&(&kernel.name, &kernel.statement, &kernel.shardings)));
@@ -174,65 +180,51 @@ impl<'w, T: Element> Engine<'w, T> {
         output: &'r mut DistArray<T>,
         at: &'static Location<'static>,
     ) -> Result<Run<'r, 'w, T>> {
-        self.run_together([(number, inputs, output)], at)
+        self.start();
+        let mut run = self.begin([number], at);
+        run.open(number, inputs, output)?;
+        Ok(run)
     }
 
-    /// As [`run`](Self::run), of several kernels whose statements mix, in ascending order of their numbers; the first one is
+    /// Forgets the transfers that a failed run left in flight; dropping them makes every later call of this rank an error. Every run begins
+    /// with it, and [ends](Self::end) unless it fails.
+    pub(crate) fn start(&mut self) {
+        if std::mem::replace(&mut self.is_unfinished, true) {
+            let outputs = self.kernels.iter_mut().filter_map(|prepared| prepared.output.as_mut());
+            self.links.iter_mut().flatten().flatten().chain(outputs).for_each(Link::restart);
+            self.restart_moves();
+        }
+    }
+
+    /// Ends a run, which has left no transfers in flight.
+    pub(crate) fn end(&mut self) {
+        self.is_unfinished = false;
+    }
+
+    /// Begins a run of kernels whose statements mix, each of which is then [opened](Run::open); the first one is
     /// [selected](Run::select).
-    pub(crate) fn run_together<'r, 'i>(
+    pub(crate) fn begin<'r>(
         &'r mut self,
-        together: impl IntoIterator<Item = (usize, &'i [&'r DistArray<T>], &'r mut DistArray<T>)>,
+        together: impl IntoIterator<Item = usize> + Clone,
         at: &'static Location<'static>,
-    ) -> Result<Run<'r, 'w, T>>
-    where
-        'r: 'i,
-    {
-        let Self { world, transport, kernels, inputs: links, known, moves } = self;
-        let world = *world;
-        let together: SmallVec<[_; 1]> = together.into_iter().collect();
-        // A tile of another kernel that is read in place in a shard stays valid while that shard is published.
-        for (number, ..) in &together {
-            let is_published =
-                |lender: usize| known[lender].is_published() || together.iter().any(|(other, ..)| *other == lender);
-            if kernels[*number].kernel.reused().any(|(lender, _)| is_published(lender)) {
-                known[*number].publish_next();
-            }
-        }
-        let mut open = SmallVec::new();
-        let (mut rest, mut passed) = ((&mut kernels[..], &mut known[..]), 0);
-        for (number, inputs, output) in together {
-            let after = (rest.0.split_at_mut(number - passed).1, rest.1.split_at_mut(number - passed).1);
-            let [prepared, kernels @ ..] = after.0 else { unreachable!("there is such a kernel") };
-            let [known, tables @ ..] = after.1 else { unreachable!("each kernel has a table of inputs") };
-            (rest, passed) = ((kernels, tables), number + 1);
-            let Prepared { kernel, grid, groups, output: out, steps, written } = prepared;
-            let work = Work { kernel: Some(kernel.name), tensor: None, at };
-            world.comm().note(Some(work));
-            if kernel.assign == Assign::Set && !kernel.overwrites {
-                match written {
-                    Some(written) => written.fill(output, T::ZERO),
-                    None => output.block_mut().fill(T::ZERO),
-                }
-            }
-            links[number].iter_mut().flatten().chain(&mut *out).for_each(Link::restart);
-            let inputs = match kernel.reads_others() {
-                true => SharedInputs::publish(world, inputs, known, *transport)?,
-                false => SharedInputs::none(world, inputs),
+    ) -> Run<'r, 'w, T> {
+        for number in together.clone() {
+            // A tile of another kernel that is read in place in a shard stays valid while that shard is published.
+            let is_published = |lender: usize| {
+                self.known[lender].is_published() || together.clone().into_iter().any(|other| other == lender)
             };
-            open.push(Open { number, kernel, grid, groups, out, steps, inputs, output, work });
+            if self.kernels[number].kernel.reused().any(|(lender, _)| is_published(lender)) {
+                self.known[number].publish_next();
+            }
         }
-        Ok(Run { open, selected: 0, links, moves })
+        Run { engine: self, open: SmallVec::new(), selected: 0, at }
     }
 
     /// Returns the value that each element of a kernel's output starts from; `None` if runs overwrite all of them.
-    ///
-    /// # Panics
-    /// If there is no such kernel.
-    #[must_use]
-    pub fn identity(&self, kernel: usize) -> Option<T> {
+    pub(crate) fn identity(&self, kernel: usize) -> Option<T> {
         let Prepared { kernel, written, .. } = &self.kernels[kernel];
         let writes_all = kernel.assign == Assign::Set && written.is_none();
-        (!writes_all).then(|| ReduceOp::of(kernel.assign).identity())
+        (!writes_all).then(|| kernel.assign.op().identity())
     }
 
     /// Initialises an output of a kernel as the next version of an array: elements that runs write start from the identity, and all others
@@ -246,7 +238,7 @@ impl<'w, T: Element> Engine<'w, T> {
         written.copy_others(output, before);
         // `=` clears them in the run.
         if kernel.assign != Assign::Set {
-            written.fill(output, ReduceOp::of(kernel.assign).identity());
+            written.fill(output, kernel.assign.op().identity());
         }
     }
 

@@ -3,10 +3,10 @@
 mod arrays;
 mod kernel;
 mod leaf;
-mod leaves;
 mod local;
 mod prepared;
 mod scalars;
+mod step;
 mod typed;
 mod value;
 mod verify;
@@ -23,8 +23,8 @@ use std::panic::Location;
 
 /// Running a program on a world of ranks.
 ///
-/// Scalars that a kernel captured keep their values, unless a run is given others: [`run_with`](Self::run_with). So a program is made once
-/// and runs with any values.
+/// Scalars that a kernel captured keep their values, unless a run is given others: [`run_with`](Self::run_with), or
+/// [`Prepared::set_scalars`] for several runs. So a program is made once and runs with any values.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -87,7 +87,7 @@ pub trait Execute {
     /// `Y.alpha`.
     ///
     /// # Errors
-    /// As [`prepare`](Self::prepare) and [`Prepared::run_with`].
+    /// As [`prepare`](Self::prepare), [`Prepared::set_scalars`] and [`Prepared::run`].
     #[track_caller]
     fn run_with<T: Element>(
         &self,
@@ -95,22 +95,9 @@ pub trait Execute {
         inputs: &[&DistArray<T>],
         scalars: &[(&str, T)],
     ) -> Result<DistArray<T>> {
-        self.prepare(world)?.run_with(inputs, scalars)
-    }
-
-    /// As [`run_into`](Self::run_into), with these values for scalars, as [`run_with`](Self::run_with).
-    ///
-    /// # Errors
-    /// As [`prepare`](Self::prepare) and [`Prepared::run_into_with`].
-    #[track_caller]
-    fn run_into_with<T: Element>(
-        &self,
-        world: &World,
-        inputs: &[&DistArray<T>],
-        output: &mut DistArray<T>,
-        scalars: &[(&str, T)],
-    ) -> Result<()> {
-        self.prepare(world)?.run_into_with(inputs, output, scalars)
+        let mut prepared = self.prepare(world)?;
+        prepared.set_scalars(scalars)?;
+        prepared.run(inputs)
     }
 
     /// Compares `outputs`, the results of a run on `inputs`, with those of the kernels' statements, executed one after the other on one

@@ -1,14 +1,15 @@
 //! The grid: a program's mesh on the world that runs it, seen from one rank.
 
 use crate::comm::connect_with;
-use crate::layout::{AxisPart, Mesh, Neighbours, Stages};
-use crate::{Group, GroupError, Result, World};
+use crate::layout::{Mesh, Neighbours};
+use crate::{Group, Region, Result, World};
+use smallvec::SmallVec;
 use std::rc::Rc;
 
 /// A mesh whose ranks are those of a world, and this rank's place on it.
 ///
-/// Generated programs make one first, so that a mesh of the wrong size is reported before anything else happens.
-pub struct Grid<'w> {
+/// A kernel makes one first, so that a mesh of the wrong size is reported before anything else happens.
+pub(crate) struct Grid<'w> {
     world: &'w World,
     mesh: Mesh,
     coordinates: Vec<i64>,
@@ -16,72 +17,35 @@ pub struct Grid<'w> {
 
 impl<'w> Grid<'w> {
     /// Lays `mesh` over the ranks of `world`, row-major, the last axis fastest. Does not communicate.
-    ///
-    /// # Errors
-    /// If the number of ranks of the mesh is not the world's.
-    pub fn new(world: &'w World, mesh: &Mesh) -> Result<Self> {
+    pub(crate) fn new(world: &'w World, mesh: &Mesh) -> Result<Self> {
         world.check_mesh(mesh)?;
         let coordinates = mesh.coordinates(world.rank()).into_iter().map(|coordinate| coordinate as i64).collect();
         Ok(Self { world, mesh: mesh.clone(), coordinates })
     }
 
     /// Returns this rank's coordinates, one per axis.
-    ///
-    /// # Panics
-    /// If the mesh does not have `N` axes.
-    #[track_caller]
-    #[must_use]
-    pub fn coordinates<const N: usize>(&self) -> [i64; N] {
-        let Ok(coordinates) = self.coordinates[..].try_into() else {
-            panic!("{N} coordinates on the mesh ({}): ask for {}, one per axis", self.mesh, self.mesh.ndim())
-        };
-        coordinates
-    }
-
-    /// Returns this rank's coordinates, one per axis.
-    #[must_use]
-    pub fn coords(&self) -> &[i64] {
+    pub(crate) fn coords(&self) -> &[i64] {
         &self.coordinates
     }
 
     /// Returns the group of the ranks that differ from this one along `axes` only: see [`World::group`].
-    ///
-    /// # Errors
-    /// As [`World::group`].
     #[track_caller]
-    pub fn group(&self, axes: &[usize]) -> Result<Rc<Group>> {
+    pub(crate) fn group(&self, axes: &[usize]) -> Result<Rc<Group>> {
         self.world.group(&self.mesh, axes)
     }
 
-    /// Returns the same group, whose collectives are carried out in stages: see [`World::group_in_stages`].
-    ///
-    /// # Errors
-    /// As [`World::group_in_stages`], and [`GroupError::Stages`](crate::GroupError::Stages) if the digits of these stages are not those
-    /// of the coordinates.
-    #[track_caller]
-    pub fn group_in_stages(&self, axes: &[usize], stages: Vec<Vec<AxisPart>>) -> Result<Rc<Group>> {
-        let stages = Stages::new(&self.mesh, axes, stages);
-        let stages = stages.map_err(|error| GroupError::Stages { mesh: self.mesh.clone(), error: Box::new(error) })?;
-        self.world.group_in_stages(&self.mesh, axes, &stages)
-    }
-
     /// Returns the mesh.
-    #[must_use]
-    pub fn mesh(&self) -> &Mesh {
+    pub(crate) fn mesh(&self) -> &Mesh {
         &self.mesh
     }
 
     /// Returns the world.
-    #[must_use]
-    pub fn world(&self) -> &'w World {
+    pub(crate) fn world(&self) -> &'w World {
         self.world
     }
 
     /// [Connects](crate::comm::connect) this rank with those in reach, which send to it, and with those that it sends to. Collective over
     /// the world.
-    ///
-    /// # Errors
-    /// If another rank failed.
     pub(crate) fn connect(&self, reach: &Neighbours) -> Result<()> {
         let mirrored = reach.mirrored();
         let ranks = |reach| self.others(reach).map(|(rank, ..)| rank);
@@ -100,6 +64,37 @@ impl<'w> Grid<'w> {
             (rank, coordinates, indices)
         })
     }
+
+    /// Returns the rank to which `image` maps this one, and the rank that `image` maps to this one, with that rank's
+    /// region, if it exists and its region is not empty.
+    ///
+    /// `inverse` are the coordinates of the rank that should map to this one; if they are outside of the mesh or map
+    /// elsewhere, as short meshes and empty tiles allow, the latter is `None`.
+    pub(crate) fn permutation(
+        &self,
+        image: impl Fn(&[i64]) -> SmallVec<[i64; 6]>,
+        inverse: &[i64],
+        region: impl Fn(&[i64]) -> Region,
+    ) -> (usize, Option<(usize, Region)>) {
+        let to = self.find(&image(self.coords())).unwrap_or_else(|| self.world().rank());
+        let from = self.find(inverse).filter(|_| image(inverse)[..] == *self.coords());
+        let from = from.map(|rank| (rank, region(inverse))).filter(|(_, region)| !region.is_empty());
+        (to, from)
+    }
+
+    /// The rank at the coordinates, if they are on the mesh.
+    fn find(&self, coordinates: &[i64]) -> Option<usize> {
+        coordinates.iter().zip(self.mesh.as_slice()).try_fold(0, |rank, (&at, axis)| {
+            let at = usize::try_from(at).ok().filter(|&at| at < axis.extent)?;
+            Some(rank * axis.extent + at)
+        })
+    }
+}
+
+/// Returns a count of iterations: 0 if `count` is negative, as for a tile beyond the end.
+#[must_use]
+pub fn count(count: i64) -> usize {
+    usize::try_from(count).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -113,8 +108,7 @@ mod tests {
         let mesh = Mesh::new([("x", 2), ("y", 3)]);
         let seen = spmd(6, |world| -> Result<_> {
             let grid = Grid::new(world, &mesh)?;
-            let [x, y] = grid.coordinates();
-            assert_eq!(grid.coords(), [x, y]);
+            let &[x, y] = grid.coords() else { unreachable!("the mesh has two axes") };
             assert_eq!((grid.group(&[0])?.size(), grid.group(&[1])?.rank()), (2, y as usize));
             Ok([x, y])
         });

@@ -15,7 +15,7 @@ use crate::execute::Prepared;
 use crate::layout::{Name, Sharding};
 use crate::reduction::Procedure;
 use crate::tile::When;
-use crate::{CompleteNpy, DistArray, Element, Redistribution, ReduceOp, Reduction, Result, Transport, World};
+use crate::{CompleteNpy, DistArray, Element, Redistribution, ReduceOp, Reduction, Result, World};
 use ndarray::{ArrayD, ArrayViewD};
 use polyshard_program::{Kernel, Program, TileId};
 use std::any::Any;
@@ -57,14 +57,12 @@ macro_rules! instances {
 
 instances! {
     fn prepare<'a>(program: &'a Program, world: &'a World) -> Result<Prepared<'a, T>> = Prepared::new;
-    fn with_transport<'a>(prepared: Prepared<'a, T>, transport: Transport) -> Result<Prepared<'a, T>>
-        = Prepared::transported;
+    fn set_scalars(prepared: &mut Prepared<'_, T>, scalars: &[(&str, T)]) -> Result<()> = Prepared::scalars_set;
     fn output(prepared: &mut Prepared<'_, T>) -> Result<DistArray<T>> = Prepared::make_output;
     fn run_program(
         prepared: &mut Prepared<'_, T>,
         inputs: &[&DistArray<T>],
         into: Option<&mut DistArray<T>>,
-        scalars: &[(&str, T)],
         at: &'static Location<'static>,
     ) -> Result<Vec<(Name, DistArray<T>)>> = Prepared::walk;
     fn engine<'w>(world: &'w World, kernels: Vec<engine::Kernel<'w>>) -> Result<Engine<'w, T>> = Engine::made;
@@ -93,7 +91,7 @@ instances! {
     fn begin(run: &mut Run<'_, '_, T>, tile: TileId, counters: &[i64]) -> Result<()> = Run::begun;
     fn end(run: &mut Run<'_, '_, T>, tile: TileId) -> Result<()> = Run::ended;
     fn poll(run: &mut Run<'_, '_, T>) -> Result<bool> = Run::polled;
-    fn finish(run: Run<'_, '_, T>) -> Result<()> = Run::finished;
+    fn finish(run: &mut Run<'_, '_, T>) -> Result<()> = Run::finished;
     fn reference(
         kernel: &Kernel,
         inputs: &[&ArrayD<T>],

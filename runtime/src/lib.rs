@@ -8,12 +8,12 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `spmd`, `emulate`, `world`, `grid`, `groups`, `backend` | ranks: how they start, and how each sees the others |
-//! | `comm`, `collectives`, `exchange`, `permutation`, `reduce`, `publish` | communication, from messages to legs |
+//! | `comm`, `collectives`, `exchange`, `reduce`, `publish` | communication, from messages to legs |
 //! | `engine`, `emitted` | what runs of kernels need, and their transfers; all that emitted source names |
 //! | `array`, `block`, `npy`, `output`, `sample` | arrays, their blocks, and files |
 //! | `redistribute`, `subarray`, `transport` | arrays from one sharding to another |
 //! | `tile`, `shared_inputs`, `shared_tiles` | the data that a step reads and writes, fetched or in place |
-//! | `leaf`, `operation`, `instances` | the computation of a rank |
+//! | `leaf`, `instances` | the computation of a rank |
 //! | `execute`, `reference` | programs executed directly, and their sequential meaning |
 //! | `room`, `error` | memory for intermediate arrays, and errors |
 
@@ -33,9 +33,7 @@ mod groups;
 mod instances;
 pub mod leaf;
 mod npy;
-mod operation;
 mod output;
-mod permutation;
 mod publish;
 mod redistribute;
 mod reduce;
@@ -60,10 +58,10 @@ pub use error::{
     RedistributionError, ReductionRunError, Result, RunError, WrongElement,
 };
 pub use execute::{Execute, Prepared, TypedProgram};
-pub use grid::Grid;
+pub(crate) use grid::Grid;
+pub use grid::count;
 pub use npy::{NpyFile, npy_header, wider};
 pub use output::{CompleteFile, Output, OutputFile, remove_partial_files};
-pub use permutation::count;
 pub use polyshard_comm::Progress;
 pub(crate) use polyshard_comm::{PollHandle, Polled};
 pub use polyshard_layout as layout;

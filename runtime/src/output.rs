@@ -31,15 +31,8 @@ const LINKS: usize = 40;
 #[derive(Clone, Debug)]
 pub struct Output {
     path: PathBuf,
-    place: Place,
-}
-
-#[derive(Clone, Debug)]
-enum Place {
-    /// A file or an unused name, at the end of all links.
-    File(PathBuf),
-    /// A special file, written to directly.
-    Stream,
+    /// A file or an unused name, at the end of all links; `None` for a special file, which is written to directly.
+    place: Option<PathBuf>,
 }
 
 impl Output {
@@ -55,9 +48,9 @@ impl Output {
             Ok(there) if there.is_file() => match target(path)? {
                 Some(target) => target,
                 // It belongs to a process that has it open.
-                None => return Ok(output(Place::Stream)),
+                None => return Ok(output(None)),
             },
-            Ok(there) => return special(path, &there).map(|()| output(Place::Stream)),
+            Ok(there) => return special(path, &there).map(|()| output(None)),
             Err(why) if [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&why.kind()) => match target(path)? {
                 Some(target) => target,
                 None => return Err(failed(path, why)),
@@ -79,7 +72,7 @@ impl Output {
         // Only making a file shows whether one can be made; it is removed immediately.
         Temporary::new(&place)
             .map_err(|why| failed(path, refusal(why, &format!("the folder `{}`", folder.display()))))?;
-        Ok(output(Place::File(place)))
+        Ok(output(Some(place)))
     }
 
     /// Returns the path that it was made with.
@@ -93,7 +86,7 @@ impl Output {
     /// # Errors
     /// If they are not.
     pub fn with_room(self, bytes: u128) -> Result<Self> {
-        let Place::File(place) = &self.place else { return Ok(self) };
+        let Some(place) = &self.place else { return Ok(self) };
         match free_space(folder_of(place)) {
             Some(free) if bytes > free.into() => Err(failed(&self.path, FileErrorKind::Room { needed: bytes, free })),
             _ => Ok(self),
@@ -105,7 +98,7 @@ impl Output {
     /// # Errors
     /// If it is one of them.
     pub fn other_than<'a>(self, inputs: impl IntoIterator<Item = &'a Path>) -> Result<Self> {
-        let Place::File(place) = &self.place else { return Ok(self) };
+        let Some(place) = &self.place else { return Ok(self) };
         match inputs.into_iter().find(|input| same_file(place, input)) {
             Some(input) => Err(failed(&self.path, FileErrorKind::Input { input: input.into() })),
             None => Ok(self),
@@ -115,9 +108,9 @@ impl Output {
     /// Returns whether a file written to either place would replace that of the other.
     #[must_use]
     pub fn is_at_place_of(&self, other: &Self) -> bool {
-        let place = |output: &Self| match &output.place {
-            Place::File(place) => Some((fs::canonicalize(folder_of(place)).ok()?, place.file_name()?.to_owned())),
-            Place::Stream => None,
+        let place = |output: &Self| {
+            let place = output.place.as_ref()?;
+            Some((fs::canonicalize(folder_of(place)).ok()?, place.file_name()?.to_owned()))
         };
         place(self).is_some_and(|own| Some(own) == place(other))
     }
@@ -125,7 +118,7 @@ impl Output {
     /// Returns the files beside it that are left of killed runs that were writing it.
     #[must_use]
     pub fn left_over(&self) -> Vec<PathBuf> {
-        let Place::File(place) = &self.place else { return Vec::new() };
+        let Some(place) = &self.place else { return Vec::new() };
         temporary::left_over(place)
     }
 
@@ -135,12 +128,15 @@ impl Output {
     /// If the file cannot be made, or an existing special file cannot be opened. Opening a pipe waits for its reader.
     pub fn create(&self) -> Result<OutputFile> {
         let failed = |why: io::Error| failed(&self.path, refusal(why, "it"));
-        let writer = match &self.place {
+        let (file, temporary) = match &self.place {
             // If standard output is redirected to a file, printed output is not overwritten.
-            Place::Stream => Writer::Stream(OpenOptions::new().append(true).open(&self.path).map_err(failed)?),
-            Place::File(place) => Writer::File { file: Temporary::new(place).map_err(failed)?, place: place.clone() },
+            None => (OpenOptions::new().append(true).open(&self.path).map_err(failed)?, None),
+            Some(place) => {
+                let (file, temporary) = Temporary::new(place).map_err(failed)?;
+                (file, Some(temporary))
+            }
         };
-        Ok(OutputFile { path: self.path.clone(), writer })
+        Ok(OutputFile { path: self.path.clone(), file, temporary })
     }
 
     /// Writes all of a file.
@@ -158,13 +154,9 @@ impl Output {
 #[derive(Debug)]
 pub struct OutputFile {
     path: PathBuf,
-    writer: Writer,
-}
-
-#[derive(Debug)]
-enum Writer {
-    File { file: Temporary, place: PathBuf },
-    Stream(File),
+    file: File,
+    /// Its place, unless it is a special file.
+    temporary: Option<Temporary>,
 }
 
 impl OutputFile {
@@ -173,11 +165,7 @@ impl OutputFile {
     /// # Errors
     /// If not all of them can be written.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        let written = match &mut self.writer {
-            Writer::File { file, .. } => file.file.write_all(bytes),
-            Writer::Stream(stream) => stream.write_all(bytes),
-        };
-        written.map_err(|why| failed(&self.path, refusal(why, "it")))
+        self.file.write_all(bytes).map_err(|why| failed(&self.path, refusal(why, "it")))
     }
 
     /// Writes elements with their memory layout, which is that of `.npy` files.
@@ -204,11 +192,11 @@ impl OutputFile {
     pub fn complete(self) -> Result<CompleteFile> {
         let failed = |why: io::Error| failed(&self.path, refusal(why, "it"));
         // Pipes and devices need no synchronisation.
-        if let Writer::File { file, place } = &self.writer {
+        if let Some(Temporary { place, .. }) = &self.temporary {
             if let Ok(there) = fs::metadata(place) {
-                file.file.set_permissions(there.permissions()).map_err(failed)?;
+                self.file.set_permissions(there.permissions()).map_err(failed)?;
             }
-            file.file.sync_all().map_err(failed)?;
+            self.file.sync_all().map_err(failed)?;
         }
         Ok(CompleteFile(self))
     }
@@ -225,12 +213,11 @@ impl CompleteFile {
     /// # Errors
     /// If one cannot be put in place.
     pub fn commit(files: impl IntoIterator<Item = Self>) -> Result<()> {
-        let named = files.into_iter().filter_map(|Self(OutputFile { path, writer })| match writer {
-            Writer::Stream(_) => None,
-            Writer::File { file, place } => Some(match file.named(&place) {
-                Ok(name) => Ok((path, name, place)),
+        let named = files.into_iter().filter_map(|Self(OutputFile { path, file, temporary })| {
+            Some(match temporary?.named(&file) {
+                Ok((name, place)) => Ok((path, name, place)),
                 Err(why) => Err(failed(&path, refusal(why, "it"))),
-            }),
+            })
         });
         for (path, name, place) in named.collect::<Result<Vec<_>>>()? {
             name.persist(&place).map_err(|error| failed(&path, refusal(error.error, "it")))?;

@@ -64,9 +64,6 @@ pub(crate) struct Steps {
 
 impl Steps {
     /// Makes the communicators of a procedure's steps; collective over the world.
-    ///
-    /// # Errors
-    /// [`ReductionRunError`] if it is for another number of ranks, or another rank failed.
     pub(crate) fn new(world: &World, procedure: &Procedure) -> Result<Self> {
         ranks_fit(world, procedure)?;
         let steps = match procedure.steps() {
@@ -136,9 +133,6 @@ impl<T: Element> Reduction<T> {
     }
 
     /// As [`run`](Self::run), for data that may be shorter in some groups, such as a tile.
-    ///
-    /// # Panics
-    /// If it is longer: a bug in polyshard.
     pub(crate) fn run_steps(&self, data: &mut [T], op: ReduceOp) -> Result<()> {
         let (given, elements) = (data.len(), self.elements);
         assert!(given <= elements, "{given} elements for a reduction of {elements}: this is a bug in polyshard");

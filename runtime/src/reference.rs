@@ -8,8 +8,7 @@ mod blocked;
 mod row;
 
 use crate::instances::Instances;
-use crate::operation::Operation;
-use crate::{Element, ReduceOp, Result, RunError};
+use crate::{Element, Result, RunError};
 use blocked::Blocked;
 use ndarray::{ArrayD, IxDyn};
 use polyshard_program::{Affine, Assign, IndexVar, Kernel};
@@ -49,7 +48,7 @@ pub(crate) fn evaluate<T: Element>(
         let (kernel, wanted) = (kernel.name(), kernel.inputs().len());
         return Err(RunError::WholeInputs { kernel, wanted, given: inputs.len() }.into());
     }
-    let (shape, op) = (&kernel.output().shape, ReduceOp::of(kernel.assign()));
+    let (shape, op) = (&kernel.output().shape, kernel.assign().op());
     let mut output = match into {
         Some(into) => into.as_standard_layout().into_owned(),
         None => ArrayD::from_elem(IxDyn(shape), op.identity()),
@@ -106,7 +105,7 @@ pub(crate) fn restart<T: Element>(kernel: &Kernel, output: &mut ArrayD<T>) {
         // A row along no index is one instance.
         let row = Row { at, along: kernel.vars().len(), len: 1 };
         if let Offsets::Same(offset) = row.offsets(kernel.target(), kernel, &kernel.output().shape) {
-            elements[offset] = ReduceOp::of(kernel.assign()).identity();
+            elements[offset] = kernel.assign().op().identity();
         }
     }
 }

@@ -3,7 +3,6 @@
 use crate::block::Block;
 use crate::{DistArray, Element, Result, World};
 use polyshard_layout::Sharding;
-use polyshard_program::Number;
 
 /// Memory for arrays that do not exist at the same time, or that are carried from round to round of a program.
 ///
@@ -23,8 +22,8 @@ use polyshard_program::Number;
 /// # Ok::<(), polyshard::Error>(())
 /// ```
 pub struct Room<T: Element> {
-    /// The blocks that hold no array.
-    blocks: Vec<Block<T>>,
+    /// Those that do not exist, with arbitrary elements.
+    arrays: Vec<DistArray<T>>,
     most: usize,
 }
 
@@ -32,27 +31,27 @@ impl<T: Element> Room<T> {
     /// Returns room that keeps the memory of at most `most` arrays while they do not exist.
     #[must_use]
     pub fn new(most: usize) -> Self {
-        Self { blocks: Vec::with_capacity(most), most }
+        Self { arrays: Vec::with_capacity(most), most }
     }
 
-    /// Allocates memory for `count` arrays of at most `len` elements on this rank.
-    pub(crate) fn reserve(&mut self, world: &World, count: usize, len: usize) -> Result<()> {
+    /// Allocates memory for `count` arrays that take at most as much memory on this rank as those with this sharding.
+    pub(crate) fn reserve(&mut self, world: &World, count: usize, sharding: &Sharding) -> Result<()> {
         for _ in 0..count {
-            self.blocks.push(block(world, len)?);
+            self.arrays.push(array(world, sharding, None)?);
         }
         Ok(())
     }
 
-    /// Returns an array, filled with an element, or with arbitrary contents. Does not communicate.
+    /// Returns an array, filled with an element, or with arbitrary contents. Does not communicate. All calls are for one world.
     ///
     /// # Errors
     /// If the room has no memory left and none can be allocated, or the number of ranks of the sharding's mesh is not the world's.
     pub fn array(&mut self, world: &World, sharding: &Sharding, filled: Option<T>) -> Result<DistArray<T>> {
-        let len = sharding.local_len(&sharding.mesh().coordinates(world.rank()));
-        // A block of a smaller array has no room for this one.
-        let kept = self.blocks.pop().filter(|block| block.room() >= len);
-        let block = kept.map_or_else(|| block(world, len), Ok)?;
-        let mut array = DistArray::in_block(world, sharding, block)?;
+        let same = self.arrays.iter().rposition(|array| array.sharding() == sharding);
+        let mut array = match same {
+            Some(nth) => self.arrays.swap_remove(nth),
+            None => array(world, sharding, self.arrays.pop().map(DistArray::into_block))?,
+        };
         if let Some(element) = filled {
             array.block_mut().fill(element);
         }
@@ -61,19 +60,23 @@ impl<T: Element> Room<T> {
 
     /// Takes back the memory of an array that nothing reads any more.
     pub fn give_back(&mut self, array: DistArray<T>) {
-        if self.blocks.len() < self.most {
-            self.blocks.push(array.into_block());
+        if self.arrays.len() < self.most {
+            self.arrays.push(array);
         }
     }
 
-    /// Returns the bytes of the blocks that hold no array.
+    /// Returns the bytes of the arrays that do not exist.
     pub(crate) fn bytes(&self) -> usize {
-        self.blocks.iter().map(|block| block.room() * size_of::<T>()).sum()
+        self.arrays.iter().map(|array| array.room() * size_of::<T>()).sum()
     }
 }
 
-fn block<T: Element>(world: &World, len: usize) -> Result<Block<T>> {
-    Block::new(len, "an array between two statements of a program", world.visibility())
+/// An array in a block, or in a new one if that has no room for it.
+fn array<T: Element>(world: &World, sharding: &Sharding, block: Option<Block<T>>) -> Result<DistArray<T>> {
+    let len = sharding.local_len(&sharding.mesh().coordinates(world.rank()));
+    let block = block.filter(|block| block.room() >= len);
+    let new = || Block::new(len, "an array between two statements of a program", world.visibility());
+    DistArray::in_block(world, sharding, block.map_or_else(new, Ok)?)
 }
 
 impl<T: Element> DistArray<T> {
@@ -90,12 +93,5 @@ impl<T: Element> DistArray<T> {
 
 /// Whether a number is below a bound.
 pub(crate) fn is_below<T: Element>(number: T, bound: f64) -> bool {
-    as_float(number) < bound
-}
-
-pub(crate) fn as_float<T: Element>(number: T) -> f64 {
-    match number.number() {
-        Number::Int(number) => number as f64,
-        Number::Float(number) => number,
-    }
+    number.to_f64().is_some_and(|number| number < bound)
 }

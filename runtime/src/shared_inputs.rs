@@ -18,13 +18,14 @@ use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::hash::Hash;
 use std::ops::Deref;
+use std::rc::Rc;
 
 /// The input arrays of one run, published for the ranks that share memory with this one.
 pub(crate) struct SharedInputs<'a, T> {
     world: &'a World,
     arrays: SmallVec<[&'a DistArray<T>; 4]>,
     /// `None` if nothing is published: then all data of other ranks is received in messages.
-    known: Option<&'a mut InputTable>,
+    published: Option<(Rc<Vec<ShardTable>>, Round)>,
     /// The memory that this rank must not write or free before all ranks are done.
     owners: SmallVec<[Stranded; 4]>,
 }
@@ -32,13 +33,16 @@ pub(crate) struct SharedInputs<'a, T> {
 /// Cached locations of the inputs of a run, for the next one: where other ranks had them is not looked up again.
 #[derive(Default)]
 pub(crate) struct InputTable {
-    tables: Vec<ShardTable>,
+    /// By array; a run that has published them owns them, too.
+    tables: Rc<Vec<ShardTable>>,
     /// A number for the program and the shardings of its inputs, on which all ranks must agree.
     program: Option<u32>,
     /// Whether the inputs of the last run were published.
     is_published: bool,
     /// Whether the inputs of the next run will be published in any case.
     follows: bool,
+    /// The bytes of the inputs on all ranks, after the first run.
+    bytes: Option<usize>,
 }
 
 /// The locations of an array's shards, on all ranks of the world.
@@ -63,7 +67,7 @@ pub(crate) struct Shards<'a, T> {
 impl<'a, T: Element> SharedInputs<'a, T> {
     /// Publishes none of these arrays.
     pub(crate) fn none(world: &'a World, arrays: &[&'a DistArray<T>]) -> Self {
-        Self { world, arrays: arrays.iter().copied().collect(), known: None, owners: SmallVec::new() }
+        Self { world, arrays: arrays.iter().copied().collect(), published: None, owners: SmallVec::new() }
     }
 
     /// Publishes `arrays` to the ranks that share memory with this one; collective over the world.
@@ -76,7 +80,7 @@ impl<'a, T: Element> SharedInputs<'a, T> {
     pub(crate) fn publish(
         world: &'a World,
         arrays: &[&'a DistArray<T>],
-        known: &'a mut InputTable,
+        known: &mut InputTable,
         transport: Transport,
     ) -> Result<Self> {
         let mut inputs = Self::none(world, arrays);
@@ -86,32 +90,39 @@ impl<'a, T: Element> SharedInputs<'a, T> {
             return Ok(inputs);
         }
         let memory = if world.size() > 1 { Some(world.memory()?) } else { None };
-        let pays = |memory: &dyn SharedMemory| {
+        let pays = |memory: &dyn SharedMemory, bytes: &mut Option<usize>| {
             follows
                 || transport == Transport::Shared
                 || world.visibility() == Visibility::Process
-                || bytes_of_all(arrays) >= least_in_place(memory)
+                || *bytes.get_or_insert_with(|| bytes_of_all(arrays)) >= least_in_place(memory)
         };
-        if let Some(memory) = memory.filter(|memory| memory.is_shared() && !arrays.is_empty() && pays(&**memory)) {
+        if let Some(memory) =
+            memory.filter(|memory| memory.is_shared() && !arrays.is_empty() && pays(&**memory, &mut known.bytes))
+        {
             inputs.owners = arrays.iter().map(|array| array.lend() as Stranded).collect();
-            inputs.exchange(known, &*memory)?;
+            let round = inputs.exchange(known, &*memory)?;
             known.is_published = true;
-            inputs.known = Some(known);
+            inputs.published = Some((Rc::clone(&known.tables), round));
         }
-        let everywhere = |nth| inputs.array(nth).are_everywhere() || world.size() == 1;
-        match (0..arrays.len()).find(|&nth| !everywhere(nth)) {
-            Some(nth) if transport == Transport::Shared => {
-                Err(RunError::NotShared { sharding: Box::new(arrays[nth].sharding().clone()) }.into())
-            }
-            _ => Ok(inputs),
+        if transport == Transport::Shared
+            && world.size() > 1
+            && let Some(nth) = (0..arrays.len()).find(|&nth| !inputs.array(nth).are_everywhere())
+        {
+            return Err(RunError::NotShared { sharding: Box::new(arrays[nth].sharding().clone()) }.into());
         }
+        Ok(inputs)
     }
 
     /// Publishes this rank's blocks, and gets the handles of the others'.
-    fn exchange(&self, known: &mut InputTable, memory: &dyn SharedMemory) -> Result<()> {
-        known.tables.resize_with(self.arrays.len(), ShardTable::default);
+    fn exchange(&self, known: &mut InputTable, memory: &dyn SharedMemory) -> Result<Round> {
         let round = known.round::<T>(&self.arrays);
-        for (arrays, tables) in self.arrays.chunks(BLOCKS).zip(known.tables.chunks_mut(BLOCKS)) {
+        // A run that was neither finished nor dropped keeps its tables.
+        if Rc::get_mut(&mut known.tables).is_none() {
+            known.tables = Rc::default();
+        }
+        let tables = Rc::get_mut(&mut known.tables).expect("they have one owner now; this is a bug in polyshard");
+        tables.resize_with(self.arrays.len(), ShardTable::default);
+        for (arrays, tables) in self.arrays.chunks(BLOCKS).zip(tables.chunks_mut(BLOCKS)) {
             let mut blocks = SmallVec::<[_; BLOCKS]>::new();
             for array in arrays {
                 let (block, place) = array.place();
@@ -123,12 +134,12 @@ impl<'a, T: Element> SharedInputs<'a, T> {
                 table.update(headers.iter().map(|header| published(header, nth)), memory);
             }
         }
-        Ok(())
+        Ok(round)
     }
 
     /// Returns the array number `nth`.
     pub(crate) fn array(&self, nth: usize) -> Shards<'_, T> {
-        let table = self.known.as_ref().map(|known| (self.world, &known.tables[nth]));
+        let table = self.published.as_ref().map(|(tables, _)| (self.world, &tables[nth]));
         Shards { array: self.arrays[nth], table }
     }
 
@@ -136,11 +147,11 @@ impl<'a, T: Element> SharedInputs<'a, T> {
     ///
     /// # Errors
     /// If another rank failed.
-    pub(crate) fn release(mut self) -> Result<()> {
-        let Some(known) = self.known.take() else { return Ok(()) };
+    pub(crate) fn release(&mut self) -> Result<()> {
+        let Some((_, round)) = self.published.take() else { return Ok(()) };
         let memory = self.world.memory()?;
         let peers = Peers { comm: self.world.comm(), memory: &*memory, rank: &|rank| rank, are_all: true };
-        self.world.publisher().wait(&peers, &known.round::<T>(&self.arrays), 0)?;
+        self.world.publisher().wait(&peers, &round, 0)?;
         self.owners.clear();
         Ok(())
     }
@@ -341,7 +352,7 @@ mod tests {
     fn publish<'a, T: Element>(
         world: &'a World,
         array: &'a DistArray<T>,
-        known: &'a mut InputTable,
+        known: &mut InputTable,
     ) -> Result<SharedInputs<'a, T>> {
         SharedInputs::publish(world, &[array], known, world.transport())
     }
@@ -355,7 +366,7 @@ mod tests {
             let owner = exchange_words(world.comm(), "addresses", [a.block().as_ptr().addr() as u64])?[1][0];
             let mut tile = Link::to_fetch(4)?;
             let mut known = InputTable::default();
-            let inputs = publish(world, &a, &mut known)?;
+            let mut inputs = publish(world, &a, &mut known)?;
             let a = inputs.array(0);
             tile.broadcast(&group, &[1], a, &region(5, 8), Source::Shards, When::Now)?;
             let view = tile.view(a).strided(&[5], &[&[1]]);
@@ -375,7 +386,7 @@ mod tests {
             let group = Grid::new(world, &mesh)?.group(&[0])?;
             let a = DistArray::from_fn(world, &sharding, |index| index[0] as i32)?;
             let mut known = InputTable::default();
-            let inputs = publish(world, &a, &mut known)?;
+            let mut inputs = publish(world, &a, &mut known)?;
             let a = inputs.array(0);
             let mut tile = Link::to_fetch(12)?;
             tile.all_gather(&group, a, &region(2, 8), When::Now)?;
@@ -396,13 +407,14 @@ mod tests {
             let address = a.block().as_ptr();
             world.set_transport(Transport::Messages);
             let mut known = InputTable::default();
-            let inputs = publish(world, &a, &mut known)?;
+            let mut inputs = publish(world, &a, &mut known)?;
             let shards = inputs.array(0);
             assert!(!shards.are_shared() && !shards.sees(1 - world.rank()));
             let mut tile = Link::to_fetch(6)?;
             tile.broadcast(&group, &[1], shards, &region(6, 9), Source::Shards, When::Now)?;
             assert_eq!(tile.view(shards).strided(&[6], &[&[1]]).data[..3], [6.0, 7.0, 8.0]);
             inputs.release()?;
+            drop(inputs);
             a.block_mut()[0] = 1.0;
             assert_eq!(a.block().as_ptr(), address);
             Ok(())
@@ -435,7 +447,7 @@ mod tests {
         let failed = spmd(3, |world| -> Result<()> {
             let a = DistArray::filled(world, &sharding, 3.0_f32)?;
             let mut known = InputTable::default();
-            let inputs = publish(world, &a, &mut known)?;
+            let mut inputs = publish(world, &a, &mut known)?;
             assert!(world.rank() != 1, "a leaf that panics");
             inputs.release()
         });

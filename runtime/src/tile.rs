@@ -47,7 +47,6 @@ use crate::comm::Piece;
 use crate::exchange::owned;
 use crate::layout::Sharding;
 use crate::memory::Buffer;
-use crate::operation::Operation;
 use crate::region::{Strides, strides};
 use crate::subarray::{Place, Subarray};
 use crate::view::Ranges;
@@ -147,7 +146,7 @@ impl<T: Element> Tile<T> {
     /// As for [`clear`](Self::clear).
     fn reset(&mut self, region: &Region, op: ReduceOp) {
         self.clear(region);
-        self.unset = Some(op.neutral());
+        self.unset = Some(neutral(op));
     }
 
     /// Returns the region that the tile holds, addressed by global index; `shards` is the array that it was fetched from.
@@ -281,6 +280,11 @@ impl Held {
 /// A view of a region that is dense and row-major.
 fn dense<'a, T>(data: &'a [T], region: &Region) -> View<'a, T> {
     View::at(data, region.origin(), region.strides()).in_blocks(region)
+}
+
+/// The value that leaves every bit of any other unchanged.
+fn neutral<T: Element>(op: ReduceOp) -> T {
+    if op == ReduceOp::Sum { T::ZERO.negate() } else { op.identity() }
 }
 
 fn room<'a, T>(buffer: &'a mut [T], region: &Region) -> &'a mut [T] {

@@ -14,6 +14,7 @@ use crate::layout::Mesh;
 use crate::memory::Visibility;
 use crate::publish::Publisher;
 use crate::{Backend, GroupError, PollHandle, Polled, Progress, Result, Transport, memory};
+pub(crate) use agree::{hash_of, texts_if_differ};
 use cache::Cache;
 pub use numbering::Numbering;
 use parts::Part;
@@ -70,6 +71,17 @@ impl World {
             numbering: None,
             renumbered: RefCell::default(),
             kept: RefCell::default(),
+        }
+    }
+
+    /// A world of ranks of this one, which shares its settings.
+    fn with_comm(&self, comm: Rc<dyn Communicator>) -> Self {
+        Self {
+            // Numbers distinguish redistributions that run at the same time, so the ranks must not reuse one.
+            redistributions: Rc::clone(&self.redistributions),
+            transport: Rc::clone(&self.transport),
+            poller: Rc::clone(&self.poller),
+            ..Self::new(comm, self.backend)
         }
     }
 

@@ -1,7 +1,8 @@
 //! A panic for a user's mistake names the user's line: in a process of its own, since the panic hook is that of the process.
 
+use polyshard_runtime::engine::{Assign, Engine, Kernel, Transfer};
 use polyshard_runtime::layout::{Mesh, Placement, Sharding};
-use polyshard_runtime::{DistArray, Grid, Result, View, World, spmd};
+use polyshard_runtime::{DistArray, Result, View, World, spmd};
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};
 use std::sync::Mutex;
 
@@ -23,7 +24,11 @@ fn mistakes(world: &World) -> Result<()> {
     let cyclic = Sharding::new(&mesh, &[4, 6], &[Placement::block_cyclic(0, x, 1)]).expect("a sharding");
     let array = DistArray::filled(world, &blocks, 1.0)?;
     let mut dealt = DistArray::filled(world, &cyclic, 1.0)?;
-    let (group, grid) = (world.group(&mesh, &[0])?, Grid::new(world, &mesh)?);
+    let group = world.group(&mesh, &[0])?;
+    let kernel = Kernel::new("same", "B[i, j] = A[i, j]", &mesh, Assign::Set, [&blocks, &blocks]).overwrites();
+    let mut engine = Engine::new(world, [kernel.transfers([Transfer::input("A", 0), Transfer::output("B")])])?;
+    let mut output = array.clone();
+    let run = engine.run(0, &[&array], &mut output)?;
     if world.rank() == 1 {
         return Ok(());
     }
@@ -37,7 +42,7 @@ fn mistakes(world: &World) -> Result<()> {
     check(|| group.rank_of(&[2]), "coordinate 2 is outside an axis of extent 2");
     check(|| group.coordinates(2), "no member 2: the group has members 0..2");
     check(|| group.world_rank(5), "no member 5: the group has members 0..2");
-    check(|| grid.coordinates::<3>(), "3 coordinates on the mesh (x: 2): ask for 1, one per axis");
+    check(|| run.coordinates::<3>(), "3 coordinates on the mesh (x: 2): ask for 1, one per axis");
     check(
         || View::new(&[1.0][..], vec![0], vec![1, 1]),
         "2 strides for a view of 1 dimensions: give one per dimension",

@@ -117,7 +117,7 @@ fn run(program: &Program, transport: Transport) -> (Vec<Vec<u64>>, u64) {
         let filled = |sharding| DistArray::from_fn(world, sharding, |at| 1.0 / (1 + 7 * at[0]) as f64);
         let inputs: Vec<DistArray<f64>> =
             program.inputs().map(|array| filled(&array.sharding)).collect::<polyshard::runtime::Result<_>>()?;
-        let mut prepared = program.prepare(world)?.with_transport(transport)?;
+        let mut prepared = program.prepare(world)?.with_transport(transport);
         let before = world.bytes_received();
         let sums = prepared.run(&inputs.iter().collect::<Vec<_>>())?;
         let bits = sums.block().iter().map(|sum| sum.to_bits()).collect();

@@ -55,7 +55,7 @@ fn bits_by(world: &World, program: &Program, transport: Transport) -> polyshard:
         DistArray::from_fn(world, &array.sharding, element)
     });
     let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
-    let mut prepared = program.prepare::<f64>(world)?.with_transport(transport)?;
+    let mut prepared = program.prepare::<f64>(world)?.with_transport(transport);
     let mut found = Vec::new();
     for _ in 0..2 {
         let output = prepared.run(&inputs.iter().collect::<Vec<_>>())?;

@@ -20,7 +20,9 @@ fn run(scalars: &[(&str, f64)]) -> Result<f64, String> {
         let y = DistArray::filled(world, program.sharding("Y"), 1.0)?;
         let z = program.run_with(world, &[&x, &y], scalars)?;
         let mut into = DistArray::filled(world, program.sharding("Z"), 7.0)?;
-        program.run_into_with(world, &[&x, &y], &mut into, scalars)?;
+        let mut prepared = program.prepare(world)?;
+        prepared.set_scalars(scalars)?;
+        prepared.run_into(&[&x, &y], &mut into)?;
         assert_eq!(z.block(), into.block());
         Ok(z.get(&[3]))
     });

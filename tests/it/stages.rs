@@ -107,7 +107,7 @@ fn programs_in_stages_give_the_sequential_result() {
                 let inputs: Vec<_> = inputs.iter().collect();
                 let mut products = Vec::new();
                 for transport in [Transport::Auto, Transport::Messages] {
-                    let product = staged.prepare(&world)?.with_transport(transport)?.run(&inputs)?;
+                    let product = staged.prepare(&world)?.with_transport(transport).run(&inputs)?;
                     products.extend(product.gather(&world)?);
                 }
                 Ok(products)

@@ -34,7 +34,7 @@ fn element(at: &[usize]) -> f64 {
 /// bytes that ranks received.
 fn bits(program: &Program, runs: usize, transport: Transport) -> Vec<(Vec<u64>, u64)> {
     let found = polyshard::spmd(program.mesh().size(), |world| {
-        let mut prepared = program.prepare::<f64>(world)?.with_transport(transport)?;
+        let mut prepared = program.prepare::<f64>(world)?.with_transport(transport);
         let mut array = DistArray::from_fn(world, program.sharding("u"), element)?;
         let before = world.bytes_received();
         for _ in 0..runs {

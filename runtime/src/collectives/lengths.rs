@@ -5,7 +5,8 @@
 
 use crate::comm::{Communicator, exchange_words, sentence};
 use crate::memory::split_mut;
-use crate::{CommError, DType, Element, Error, Result};
+use crate::world::{hash_of, texts_if_differ};
+use crate::{CommError, Element, Error, Result};
 use bytemuck::{cast_slice, cast_slice_mut};
 use polyshard_layout::counted;
 
@@ -27,12 +28,10 @@ pub(super) struct Lengths {
 }
 
 impl Gathering {
-    /// Returns the collective as a number, and its root.
-    fn code(self) -> [u64; 2] {
+    fn root(self) -> Option<usize> {
         match self {
-            Self::AllGather => [0, 0],
-            Self::Gather { root } => [1, root as u64],
-            Self::Scatter { root } => [2, root as u64],
+            Self::AllGather => None,
+            Self::Gather { root } | Self::Scatter { root } => Some(root),
         }
     }
 
@@ -61,19 +60,14 @@ impl Lengths {
         elements: usize,
         other: usize,
     ) -> Result<Self> {
-        let [code, root] = gathering.code();
-        if root as usize >= comm.size() {
-            return Err(CommError::NoRank { rank: root as usize, size: comm.size() }.into());
+        if let Some(rank) = gathering.root().filter(|root| *root >= comm.size()) {
+            return Err(CommError::NoRank { rank, size: comm.size() }.into());
         }
-        let what = code << 8 | dtype_code::<T>();
         let about = gathering.text(comm, T::DTYPE.name());
-        let told = exchange_words(comm, about, [elements as u64, other as u64, what, root])?;
-        if told.iter().any(|header| header[2..] != told[0][2..]) {
-            let clauses = told.iter().enumerate().map(|(rank, header)| {
-                let text = read(header[2], header[3]).text(comm, name(header[2]));
-                (comm.world_rank(rank), [format!("calls {text}"), format!("call {text}")])
-            });
-            return Err(disagreement(clauses));
+        let call = hash_of(&about);
+        let told = exchange_words(comm, about, [elements as u64, other as u64, call])?;
+        if told.iter().any(|header| header[2] != call) {
+            return Err(disagreement(comm, &gathering.text(comm, T::DTYPE.name())));
         }
         let [elements, others] = [0, 1].map(|word| told.iter().map(|header| header[word] as usize).collect());
         Ok(Self { elements, others, size: size_of::<T>() })
@@ -84,15 +78,12 @@ impl Lengths {
     /// # Errors
     /// If another rank sends elements of another type.
     pub(super) fn transposed<T: Element>(&self, comm: &dyn Communicator) -> Result<Self> {
-        let sent: Vec<[u64; 2]> = self.elements.iter().map(|&length| [length as u64, dtype_code::<T>()]).collect();
+        let call = T::DTYPE as u64;
+        let sent: Vec<[u64; 2]> = self.elements.iter().map(|&length| [length as u64, call]).collect();
         let (mut received, counts) = (vec![[0u64; 2]; comm.size()], vec![size_of::<[u64; 2]>(); comm.size()]);
         comm.all_to_all(cast_slice(&sent), &counts, cast_slice_mut(&mut received), &counts)?;
-        if received.iter().any(|word| word[1] != dtype_code::<T>()) {
-            let clauses = received.iter().enumerate().map(|(rank, word)| {
-                let text = format!("all-to-all of {}", name(word[1]));
-                (comm.world_rank(rank), [format!("calls {text}"), format!("call {text}")])
-            });
-            return Err(disagreement(clauses));
+        if received.iter().any(|word| word[1] != call) {
+            return Err(disagreement(comm, &format!("all-to-all of {}", T::DTYPE.name())));
         }
         Ok(Self::of(received.iter().map(|word| word[0] as usize).collect(), self.size))
     }
@@ -161,26 +152,15 @@ pub(super) fn check_parts(size: usize, parts: usize) -> Result<()> {
     if parts == size { Ok(()) } else { Err(CommError::Parts { parts, size }.into()) }
 }
 
-fn disagreement(clauses: impl IntoIterator<Item = (usize, [String; 2])>) -> Error {
-    Error::Mismatch(format!("{}: ranks of one group must call the same", sentence(clauses, ", ")))
-}
-
-/// Decodes the operation that [`Lengths::told`] has sent.
-fn read(what: u64, root: u64) -> Gathering {
-    let root = root as usize;
-    match what >> 8 {
-        0 => Gathering::AllGather,
-        1 => Gathering::Gather { root },
-        _ => Gathering::Scatter { root },
-    }
-}
-
-fn dtype_code<T: Element>() -> u64 {
-    T::DTYPE as u64
-}
-
-fn name(what: u64) -> &'static str {
-    DType::ALL.get(what as usize & 0xff).map_or("unknown", |dtype| dtype.name())
+/// Returns the error that ranks call different collectives, as all of them have found; collective.
+fn disagreement(comm: &dyn Communicator, call: &str) -> Error {
+    let told = match texts_if_differ(comm, "collectives that differ", call) {
+        Ok(told) => told.unwrap_or_default(),
+        Err(error) => return error,
+    };
+    let clause = |(rank, text)| (comm.world_rank(rank), [format!("calls {text}"), format!("call {text}")]);
+    let calls = sentence(told.iter().enumerate().map(clause), ", ");
+    Error::Mismatch(format!("{calls}: ranks of one group must call the same"))
 }
 
 #[cfg(test)]

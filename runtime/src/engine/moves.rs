@@ -96,9 +96,6 @@ impl<'w, T: Element> Engine<'w, T> {
     }
 
     /// Begins a transfer between arrays; unless it is to end later, it is complete when this returns.
-    ///
-    /// # Errors
-    /// As [`Redistribution::run_into`].
     pub(crate) fn begun_move(
         &mut self,
         number: usize,
@@ -119,9 +116,6 @@ impl<'w, T: Element> Engine<'w, T> {
     }
 
     /// Completes a transfer between arrays that has begun to end later.
-    ///
-    /// # Errors
-    /// As [`Redistribution::run_into`].
     pub(crate) fn ended_move(&mut self, number: usize, source: &DistArray<T>, target: &mut DistArray<T>) -> Result<()> {
         let Move { there, flights } = &self.moves[number];
         if !there.can_be_in_flight() {

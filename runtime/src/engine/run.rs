@@ -3,48 +3,80 @@
 //! Tests: `tests/it/golden.rs`.
 
 use super::legs::{At, Ends, Input, Output, carry_out};
-use super::moves::Move;
-use super::table::{Coordinates, Kernel};
+use super::table::{Coordinates, Kernel, Transfer};
+use super::{Engine, Prepared};
 use crate::comm::Work;
 use crate::groups::Groups;
 use crate::instances::Instances;
 use crate::leaf::{LeafBox, LeafBoxes, Ramp, Slices};
-use crate::operation::Operation;
 use crate::tile::{Link, Source, Tile, When};
-use crate::{DistArray, Element, Grid, Polled, ReduceOp, Region, Result, SharedInputs, Strided, StridedMut, View};
-use polyshard_program::{LeafPart, Leg, TileId};
+use crate::{DistArray, Element, Grid, Polled, Region, Result, SharedInputs, Strided, StridedMut, View};
+use polyshard_program::{Assign, LeafPart, Leg, TileId};
 use smallvec::SmallVec;
 use std::cell::Cell;
+use std::panic::Location;
 
-/// A run of a kernel on one rank; [`Engine::run`](super::Engine::run) begins it.
+/// A run of a kernel on one rank; [`Engine::run`] begins it.
 ///
 /// All ranks call the same operations in the same order. Counters are those of the serial loops around a statement, the outermost first.
 /// If a run is dropped before it is [finished](Self::finish), the memory of its inputs stays valid for ranks that may still read it.
 pub struct Run<'r, 'w, T: Element> {
+    pub(super) engine: &'r mut Engine<'w, T>,
     /// The kernels that are running; more than one only where statements of several stand in one loop.
-    pub(super) open: SmallVec<[Open<'r, 'w, T>; 1]>,
+    pub(super) open: SmallVec<[Open<'r, T>; 1]>,
     /// The kernel of which the next operation is, by its position.
     pub(super) selected: usize,
-    /// By kernel and transfer of an input.
-    pub(super) links: &'r mut [Vec<Option<Link<T>>>],
-    /// The transfers between arrays, some of which may be in flight.
-    pub(super) moves: &'r [Move],
+    /// The line of the call.
+    pub(super) at: &'static Location<'static>,
 }
 
 /// A kernel that is running.
-pub(super) struct Open<'r, 'w, T: Element> {
-    pub(super) number: usize,
-    pub(super) kernel: &'r Kernel<'w>,
-    pub(super) grid: &'r Grid<'w>,
-    pub(super) groups: &'r Groups,
-    pub(super) out: &'r mut Option<Link<T>>,
-    pub(super) steps: &'r mut Option<[Tile<T>; 2]>,
-    pub(super) inputs: SharedInputs<'r, T>,
-    pub(super) output: &'r mut DistArray<T>,
-    pub(super) work: Work,
+pub(super) struct Open<'r, T: Element> {
+    number: usize,
+    inputs: SharedInputs<'r, T>,
+    output: &'r mut DistArray<T>,
+    work: Work,
 }
 
-impl<'r, T: Element> Run<'r, '_, T> {
+/// A tile of the selected kernel, with all that an operation on it needs.
+struct Selected<'s, 'r, 'w, T: Element> {
+    kernel: &'s Kernel<'w>,
+    transfer: &'s Transfer<'w>,
+    grid: &'s Grid<'w>,
+    groups: &'s Groups,
+    /// None if the leaf works on the shard, or reads the tile of another kernel.
+    link: Option<&'s mut Link<T>>,
+    inputs: &'s SharedInputs<'r, T>,
+    output: &'s mut DistArray<T>,
+    work: Work,
+}
+
+impl<'r, 'w, T: Element> Run<'r, 'w, T> {
+    /// Begins with a kernel on these inputs; collective over the world.
+    pub(crate) fn open(
+        &mut self,
+        number: usize,
+        inputs: &[&'r DistArray<T>],
+        output: &'r mut DistArray<T>,
+    ) -> Result<()> {
+        let Engine { world, transport, kernels, known, .. } = &mut *self.engine;
+        let (world, Prepared { kernel, written, .. }) = (*world, &kernels[number]);
+        let work = Work { kernel: Some(kernel.name), tensor: None, at: self.at };
+        world.comm().note(Some(work));
+        if kernel.assign == Assign::Set && !kernel.overwrites {
+            match written {
+                Some(written) => written.fill(output, T::ZERO),
+                None => output.block_mut().fill(T::ZERO),
+            }
+        }
+        let inputs = match kernel.reads_others() {
+            true => SharedInputs::publish(world, inputs, &mut known[number], *transport)?,
+            false => SharedInputs::none(world, inputs),
+        };
+        self.open.push(Open { number, inputs, output, work });
+        Ok(())
+    }
+
     /// Makes the following operations those of the kernel at this position.
     pub(crate) fn select(&mut self, position: usize) {
         self.selected = position;
@@ -57,7 +89,24 @@ impl<'r, T: Element> Run<'r, '_, T> {
     #[track_caller]
     #[must_use]
     pub fn coordinates<const N: usize>(&self) -> [i64; N] {
-        self.open[self.selected].grid.coordinates()
+        let grid = &self.prepared().grid;
+        let Ok(coordinates) = grid.coords().try_into() else {
+            panic!("{N} coordinates on the mesh ({}): ask for {}, one per axis", grid.mesh(), grid.mesh().ndim())
+        };
+        coordinates
+    }
+
+    fn prepared(&self) -> &Prepared<'w, T> {
+        &self.engine.kernels[self.open[self.selected].number]
+    }
+
+    fn tile(&mut self, tile: TileId) -> Selected<'_, 'r, 'w, T> {
+        let Open { number, inputs, output, work } = &mut self.open[self.selected];
+        let Engine { kernels, links, .. } = &mut *self.engine;
+        let Prepared { kernel, grid, groups, output: out, .. } = &mut kernels[*number];
+        let transfer = &kernel.transfers[tile.0];
+        let link = if transfer.is_input() { &mut links[*number][tile.0] } else { out };
+        Selected { kernel, transfer, grid, groups, link: link.as_mut(), inputs, output, work: *work }
     }
 
     /// Fills the output's tile with the value that does not change others, or takes over the sums of a neighbour by its shift.
@@ -72,16 +121,15 @@ impl<'r, T: Element> Run<'r, '_, T> {
     }
 
     pub(crate) fn filled(&mut self, tile: TileId, counters: &[i64]) -> Result<()> {
-        let open = &mut self.open[self.selected];
-        let transfer = &open.kernel.transfers[tile.0];
-        let region = (transfer.region)(open.grid.coords(), counters);
-        let op = ReduceOp::of(open.kernel.assign);
+        let mut selected = self.tile(tile);
+        let Selected { kernel, transfer, grid, groups, .. } = selected;
+        let Some(link) = selected.link.take() else { return Ok(()) };
+        let region = (transfer.region)(grid.coords(), counters);
         match transfer.route.shift().filter(|shift| counters[shift.counter.0] != 0) {
-            None => open.out.iter_mut().for_each(|out| out.reset(&region, op)),
+            None => link.reset(&region, kernel.assign.op()),
             Some(shift) => {
-                open.note(tile);
-                let Some(out) = open.out else { return Ok(()) };
-                out.take_over(open.groups.along(&[shift.axis.0], None), shift.by, &region)?;
+                selected.note();
+                link.take_over(groups.along(&[shift.axis.0], None), shift.by, &region)?;
             }
         }
         Ok(())
@@ -99,15 +147,15 @@ impl<'r, T: Element> Run<'r, '_, T> {
     }
 
     pub(crate) fn begun(&mut self, tile: TileId, counters: &[i64]) -> Result<()> {
-        let kernel = self.open[self.selected].kernel;
-        let transfer = &kernel.transfers[tile.0];
+        let mut selected = self.tile(tile);
+        let Selected { kernel, transfer, .. } = selected;
         let (route, is_input) = (&transfer.route, transfer.is_input());
         let iteration = |shift: polyshard_program::Shift| counters[shift.counter.0];
         let (owners, shift) = (route.at_owners(), route.shift());
         if is_input && transfer.ahead > 0 {
             let is_shifted = shift.is_some_and(|shift| iteration(shift) != 0);
             let leg = if is_shifted { route.legs.last() } else { route.legs.first() };
-            return leg.map_or(Ok(()), |leg| self.carry(tile, leg, false, Source::Shards, When::Later, counters));
+            return leg.map_or(Ok(()), |leg| selected.carry(leg, false, Source::Shards, When::Later, counters));
         }
         // A tile that is shifted is fetched from its owners in the first iteration, and sent to them in the last one.
         let is_at_owners = shift.is_none_or(|shift| {
@@ -117,13 +165,13 @@ impl<'r, T: Element> Run<'r, '_, T> {
         if !is_at_owners {
             // An output's sums were taken over when its tile was filled.
             let shifted = route.legs.last().filter(|_| is_input);
-            return shifted.map_or(Ok(()), |leg| self.carry(tile, leg, false, Source::Tiles, When::Now, counters));
+            return shifted.map_or(Ok(()), |leg| selected.carry(leg, false, Source::Tiles, When::Now, counters));
         }
         for (nth, leg) in owners.iter().enumerate() {
             let source = if nth == 0 { Source::Shards } else { Source::Tiles };
             let is_later = if is_input { transfer.interior_first && nth == 0 } else { transfer.ahead > 0 };
             let when = if is_later { When::Later } else { When::Now };
-            self.carry(tile, leg, nth == 0 && route.held.is_some(), source, when, counters)?;
+            selected.carry(leg, nth == 0 && route.held.is_some(), source, when, counters)?;
         }
         Ok(())
     }
@@ -141,22 +189,15 @@ impl<'r, T: Element> Run<'r, '_, T> {
     }
 
     pub(crate) fn ended(&mut self, tile: TileId) -> Result<()> {
-        let open = &mut self.open[self.selected];
-        let transfer = &open.kernel.transfers[tile.0];
-        if !transfer.is_in_flight() {
+        let selected = self.tile(tile);
+        if !selected.transfer.is_in_flight() {
             return Ok(());
         }
-        open.note(tile);
-        let world = open.grid.world();
+        selected.note();
+        let Selected { kernel, transfer, grid, link: Some(link), inputs, output, .. } = selected else { return Ok(()) };
         match transfer.input {
-            None => {
-                let op = ReduceOp::of(open.kernel.assign);
-                open.out.as_mut().map_or(Ok(()), |out| out.combine_next(world.comm(), open.output, op))
-            }
-            Some(input) => {
-                let source = open.inputs.array(input);
-                self.links[open.number][tile.0].as_mut().map_or(Ok(()), |link| link.arrive(world, source))
-            }
+            None => link.combine_next(grid.world().comm(), output, kernel.assign.op()),
+            Some(input) => link.arrive(grid.world(), inputs.array(input)),
         }
     }
 
@@ -197,7 +238,7 @@ impl<'r, T: Element> Run<'r, '_, T> {
         interior: &[(i64, i64)],
         mut leaf: impl FnMut(&Leaf<'_, 'r, T>),
     ) -> Result<()> {
-        let slices = self.open[self.selected].kernel.slices;
+        let slices = self.prepared().kernel.slices;
         let mut boxes = match (part, slices) {
             (LeafPart::Whole, None) => {
                 let _polled = self.poll_meanwhile();
@@ -226,15 +267,22 @@ impl<'r, T: Element> Run<'r, '_, T> {
     ///
     /// # Errors
     /// If another rank failed.
-    pub fn finish(self) -> Result<()> {
-        T::finish(self)
+    pub fn finish(mut self) -> Result<()> {
+        T::finish(&mut self)
     }
 
-    pub(crate) fn finished(self) -> Result<()> {
-        self.open.into_iter().try_for_each(|open| {
-            open.grid.world().comm().note(Some(open.work));
+    /// As [`finish`](Self::finish), in a run of a program, which may go on.
+    pub(crate) fn close(&mut self) -> Result<()> {
+        self.open.iter_mut().try_for_each(|open| {
+            self.engine.world.comm().note(Some(open.work));
             open.inputs.release()
         })
+    }
+
+    pub(crate) fn finished(&mut self) -> Result<()> {
+        self.close()?;
+        self.engine.end();
+        Ok(())
     }
 
     /// Drives the transfers in flight, without waiting; returns whether some need to be polled again, which is not necessary with a
@@ -247,62 +295,30 @@ impl<'r, T: Element> Run<'r, '_, T> {
     }
 
     pub(crate) fn polled(&mut self) -> Result<bool> {
+        let Engine { world, kernels, links, moves, .. } = &mut *self.engine;
         let mut is_in_flight = false;
-        for open in &mut self.open {
-            let world = open.grid.world();
-            for link in self.links[open.number].iter_mut().flatten().chain(&mut *open.out) {
+        for open in &self.open {
+            for link in links[open.number].iter_mut().flatten().chain(&mut kernels[open.number].output) {
                 is_in_flight |= link.poll(world)?;
             }
         }
-        let world = self.open[0].grid.world();
-        self.moves.iter().try_fold(is_in_flight, |is_in_flight, one| Ok(one.flights.poll(world)? | is_in_flight))
+        moves.iter().try_fold(is_in_flight, |is_in_flight, one| Ok(one.flights.poll(world)? | is_in_flight))
     }
 
     /// Makes the progress thread, if any, poll while the leaf computes.
     fn poll_meanwhile(&self) -> Polled {
-        let links = self.open.iter().flat_map(|open| self.links[open.number].iter().flatten().chain(&*open.out));
-        let handles = links.map(Link::poll_handle).chain(self.moves.iter().map(|one| one.flights.handle()));
-        self.open[0].grid.world().poll_meanwhile(handles)
-    }
-
-    /// Carries out a leg into the tile of an input, or out of the output's tile; of the region that the first of two legs leaves in
-    /// tiles if `is_held`.
-    fn carry(
-        &mut self,
-        tile: TileId,
-        leg: &Leg<Coordinates<'_>>,
-        is_held: bool,
-        from: Source,
-        when: When,
-        counters: &[i64],
-    ) -> Result<()> {
-        let open = &mut self.open[self.selected];
-        open.note(tile);
-        let transfer = &open.kernel.transfers[tile.0];
-        let region = transfer.route.held.as_ref().filter(|_| is_held).unwrap_or(&transfer.region);
-        let (grid, coordinates) = (open.grid, open.grid.coords());
-        let region_of: &dyn Fn(&[i64]) -> Region = &|at| region(at, counters);
-        let at = At { groups: open.groups, coordinates, counters };
-        let ends = match transfer.input {
-            Some(input) => {
-                let Some(link) = &mut self.links[open.number][tile.0] else { return Ok(()) };
-                let (source, is_around) = (open.inputs.array(input), transfer.tile.own_in_place);
-                let here = region_of(coordinates);
-                Ends::Input(Input { grid, link, source, from, when, is_around, here, region_of })
-            }
-            None => {
-                let Some(link) = open.out else { return Ok(()) };
-                let op = ReduceOp::of(open.kernel.assign);
-                Ends::Output(Output { grid, link, target: open.output, op, when, region_of })
-            }
-        };
-        carry_out(leg, &at, ends)
+        let Engine { world, kernels, links, moves, .. } = &*self.engine;
+        let numbers = self.open.iter().map(|open| open.number);
+        let links = numbers.flat_map(|number| links[number].iter().flatten().chain(&kernels[number].output));
+        let handles = links.map(Link::poll_handle).chain(moves.iter().map(|one| one.flights.handle()));
+        world.poll_meanwhile(handles)
     }
 
     /// Runs the leaf for these iterations.
     fn leaf(&mut self, part: &LeafBox, counters: &[i64], leaf: &mut impl FnMut(&Leaf<'_, 'r, T>)) {
-        let links = &*self.links;
-        let Open { number, kernel, grid, out, steps, inputs, output, .. } = &mut self.open[self.selected];
+        let Engine { kernels, links, .. } = &mut *self.engine;
+        let Open { number, inputs, output, .. } = &mut self.open[self.selected];
+        let Prepared { kernel, grid, output: out, steps, .. } = &mut kernels[*number];
         let (mut before, mut into) = (None, None);
         if let (Some(steps), Some(of)) = (steps, &kernel.time_steps) {
             let (step, last) = (counters[of.counter], kernel.loops[of.counter] - 1);
@@ -321,13 +337,39 @@ impl<'r, T: Element> Run<'r, '_, T> {
     }
 }
 
-impl<T: Element> Open<'_, '_, T> {
+impl<T: Element> Selected<'_, '_, '_, T> {
     /// Notes which tensor moves between ranks, in case this takes long.
-    fn note(&self, tile: TileId) {
-        let transfer = &self.kernel.transfers[tile.0];
-        if !transfer.route.is_local() {
-            self.grid.world().comm().note(Some(Work { tensor: Some(transfer.name), ..self.work }));
+    fn note(&self) {
+        if !self.transfer.route.is_local() {
+            self.grid.world().comm().note(Some(Work { tensor: Some(self.transfer.name), ..self.work }));
         }
+    }
+
+    /// Carries out a leg into the tile of an input, or out of the output's tile; of the region that the first of two legs leaves in
+    /// tiles if `is_held`.
+    fn carry(
+        &mut self,
+        leg: &Leg<Coordinates<'_>>,
+        is_held: bool,
+        from: Source,
+        when: When,
+        counters: &[i64],
+    ) -> Result<()> {
+        self.note();
+        let Self { kernel, transfer, grid, groups, link, inputs, output, .. } = self;
+        let region = transfer.route.held.as_ref().filter(|_| is_held).unwrap_or(&transfer.region);
+        let region_of: &dyn Fn(&[i64]) -> Region = &|at| region(at, counters);
+        let at = At { groups, coordinates: grid.coords(), counters };
+        let Some(link) = link else { return Ok(()) };
+        let ends = match transfer.input {
+            Some(input) => {
+                let (source, is_around) = (inputs.array(input), transfer.tile.own_in_place);
+                let here = region_of(grid.coords());
+                Ends::Input(Input { grid, link, source, from, when, is_around, here, region_of })
+            }
+            None => Ends::Output(Output { grid, link, target: output, op: kernel.assign.op(), when, region_of }),
+        };
+        carry_out(leg, &at, ends)
     }
 }
 

@@ -74,36 +74,32 @@ fn fixed<const A: usize, const L: usize>(coordinates: &[i64], counters: &[i64]) 
 ///
 /// Without [legs](Self::by), the leaf reads or writes the rank's own shard, or reads [the tile of another kernel](Self::reuses).
 pub struct Transfer<'a> {
-    pub(super) name: Name,
+    pub(crate) name: Name,
     /// The number of the input; `None` for the output.
-    pub(super) input: Option<usize>,
-    pub(super) any_order: bool,
-    pub(super) region: RegionOf<'a>,
-    pub(super) route: Route<Coordinates<'a>, RegionOf<'a>>,
-    pub(super) tile: Tile,
-    pub(super) ahead: usize,
-    pub(super) interior_first: bool,
+    pub(crate) input: Option<usize>,
+    pub(crate) any_order: bool,
+    pub(crate) region: RegionOf<'a>,
+    pub(crate) route: Route<Coordinates<'a>, RegionOf<'a>>,
+    pub(crate) tile: Tile,
+    pub(crate) ahead: usize,
+    pub(crate) interior_first: bool,
     /// The kernel and the transfer whose tile the leaf reads instead.
-    pub(super) reused: Option<(usize, TileId)>,
+    pub(crate) reused: Option<(usize, TileId)>,
 }
 
 impl<'a> Transfer<'a> {
     /// Returns the transfer of the input number `input`, called `name` in messages.
     #[must_use]
     pub fn input(name: &str, input: usize) -> Self {
-        Self::new(Name::new(name), Some(input))
+        Self { input: Some(input), ..Self::output(name) }
     }
 
     /// Returns the transfer of the output.
     #[must_use]
     pub fn output(name: &str) -> Self {
-        Self::new(Name::new(name), None)
-    }
-
-    pub(crate) fn new(name: Name, input: Option<usize>) -> Self {
         Self {
-            name,
-            input,
+            name: Name::new(name),
+            input: None,
             any_order: false,
             region: Box::new(|_, _| unreachable!("a transfer that moves something has a region")),
             route: Leg::InPlace.into(),
@@ -120,11 +116,7 @@ impl<'a> Transfer<'a> {
     /// In a run, if the mesh does not have `A` axes, or the kernel more than `L` loops.
     #[must_use]
     pub fn region<const A: usize, const L: usize>(self, find: impl Fn([i64; A], [i64; L]) -> Region + 'a) -> Self {
-        self.of(region(find))
-    }
-
-    pub(crate) fn of(self, region: RegionOf<'a>) -> Self {
-        Self { region, ..self }
+        Self { region: region(find), ..self }
     }
 
     /// Returns the transfer by these legs, the first one at the owners.
@@ -139,12 +131,8 @@ impl<'a> Transfer<'a> {
     /// # Panics
     /// As for [`region`](Self::region).
     #[must_use]
-    pub fn holding<const A: usize, const L: usize>(self, find: impl Fn([i64; A], [i64; L]) -> Region + 'a) -> Self {
-        self.held(region(find))
-    }
-
-    pub(crate) fn held(mut self, held: RegionOf<'a>) -> Self {
-        self.route.held = Some(held);
+    pub fn holding<const A: usize, const L: usize>(mut self, find: impl Fn([i64; A], [i64; L]) -> Region + 'a) -> Self {
+        self.route.held = Some(region(find));
         self
     }
 
@@ -182,10 +170,6 @@ impl<'a> Transfer<'a> {
     pub fn own_in_place(mut self) -> Self {
         self.tile.own_in_place = true;
         self
-    }
-
-    pub(crate) fn stated(self, tile: Tile, ahead: usize) -> Self {
-        Self { tile, ahead, ..self }
     }
 
     /// Returns the transfer, which is in flight while the interior of the leaf is computed.
@@ -260,29 +244,29 @@ impl fmt::Debug for Transfer<'_> {
 /// A kernel: its arrays, its loops and its transfers.
 #[derive(Debug)]
 pub struct Kernel<'a> {
-    pub(super) name: Name,
-    pub(super) statement: String,
-    pub(super) mesh: Mesh,
-    pub(super) assign: Assign,
+    pub(crate) name: Name,
+    pub(crate) statement: String,
+    pub(crate) mesh: Mesh,
+    pub(crate) assign: Assign,
     /// The shardings of the inputs, then that of the output.
-    pub(super) shardings: Vec<Sharding>,
+    pub(crate) shardings: Vec<Sharding>,
     /// The iterations of its serial loops, the outermost first.
-    pub(super) loops: Vec<i64>,
+    pub(crate) loops: Vec<i64>,
     /// Those of inputs, then that of the output.
-    pub(super) transfers: Vec<Transfer<'a>>,
-    pub(super) written: Option<Written>,
-    pub(super) overwrites: bool,
+    pub(crate) transfers: Vec<Transfer<'a>>,
+    pub(crate) written: Option<Written>,
+    pub(crate) overwrites: bool,
     /// The loop of the leaf that is sliced while transfers are in flight, and the unit of the slices.
-    pub(super) slices: Option<(usize, SlicesOf)>,
-    pub(super) time_steps: Option<TimeSteps<'a>>,
+    pub(crate) slices: Option<(usize, SlicesOf)>,
+    pub(crate) time_steps: Option<TimeSteps<'a>>,
 }
 
 /// Iterations of a loop that apply the kernel again and again, without communication.
-pub(super) struct TimeSteps<'a> {
-    pub(super) counter: usize,
-    pub(super) capacity: usize,
+pub(crate) struct TimeSteps<'a> {
+    pub(crate) counter: usize,
+    pub(crate) capacity: usize,
     /// The region that a step computes.
-    pub(super) region: RegionOf<'a>,
+    pub(crate) region: RegionOf<'a>,
 }
 
 impl fmt::Debug for TimeSteps<'_> {
@@ -340,11 +324,7 @@ impl<'a> Kernel<'a> {
     #[must_use]
     pub fn writes(self, base: &[i64], strides: &[&[i64]], counts: &[usize]) -> Self {
         let strides = strides.iter().map(|strides| strides.to_vec()).collect();
-        self.within(Written { base: base.to_vec(), strides, counts: counts.to_vec() })
-    }
-
-    pub(crate) fn within(self, written: Written) -> Self {
-        Self { written: Some(written), ..self }
+        Self { written: Some(Written { base: base.to_vec(), strides, counts: counts.to_vec() }), ..self }
     }
 
     /// Returns the kernel, whose leaf is cut into slices along this loop of the leaf while transfers are in flight.
@@ -365,11 +345,7 @@ impl<'a> Kernel<'a> {
         capacity: usize,
         find: impl Fn([i64; A], [i64; L]) -> Region + 'a,
     ) -> Self {
-        self.stepped(counter, capacity, region(find))
-    }
-
-    pub(crate) fn stepped(self, counter: usize, capacity: usize, region: RegionOf<'a>) -> Self {
-        Self { time_steps: Some(TimeSteps { counter, capacity, region }), ..self }
+        Self { time_steps: Some(TimeSteps { counter, capacity, region: region(find) }), ..self }
     }
 
     /// The transfers of inputs.

@@ -1,31 +1,40 @@
-//! The arrays that statements of a running program read, by number.
+//! The arrays of a program on one rank, by number.
 
 use crate::{DistArray, Element, Error};
 use polyshard_layout::{Name, Sharding};
-use polyshard_program::ArrayId;
+use polyshard_program::{ArrayId, ArrayKind, Program};
 
-/// The arrays that a statement may read.
-pub(super) struct Arrays<'r, T> {
-    pub(super) inputs: &'r [&'r DistArray<T>],
+/// The arrays that a run makes, and the numbers of those that it is given.
+pub(super) struct Arrays<T> {
     /// The numbers of the inputs, ascending.
-    pub(super) ids: &'r [ArrayId],
-    /// By array, without inputs.
-    pub(super) made: &'r [Option<DistArray<T>>],
-    /// By array: another array of which it is an alias.
-    pub(super) names: &'r [Option<ArrayId>],
-    /// The output, if the caller gave it and it is not written now.
-    pub(super) given: Option<(ArrayId, &'r DistArray<T>)>,
+    pub(super) inputs: Vec<ArrayId>,
+    pub(super) outputs: Vec<ArrayId>,
+    /// By array: the one that a run has made; `None` between runs.
+    pub(super) made: Vec<Option<DistArray<T>>>,
+    /// By array: another array of which it is an alias, since no round has written it yet.
+    pub(super) names: Vec<Option<ArrayId>>,
 }
 
-impl<'r, T: Element> Arrays<'r, T> {
-    /// Returns an array.
-    pub(super) fn get(&self, id: ArrayId) -> &'r DistArray<T> {
-        match (self.ids.binary_search(&id), self.given) {
-            (Ok(position), _) => self.inputs[position],
-            (Err(_), Some((given, array))) if given == id => array,
+impl<T: Element> Arrays<T> {
+    pub(super) fn new(program: &Program) -> Self {
+        let [inputs, outputs] = [ArrayKind::Input, ArrayKind::Output].map(|kind| program.of_kind(kind));
+        let made = program.arrays().iter().map(|_| None).collect();
+        Self { inputs, outputs, made, names: vec![None; program.arrays().len()] }
+    }
+
+    /// Returns an array that has been written; `given` is the output, if the caller gave it and it is not written now.
+    pub(super) fn get<'r>(
+        &'r self,
+        id: ArrayId,
+        inputs: &[&'r DistArray<T>],
+        given: Option<&'r DistArray<T>>,
+    ) -> &'r DistArray<T> {
+        match (self.inputs.binary_search(&id), given) {
+            (Ok(position), _) => inputs[position],
+            (Err(_), Some(given)) if self.outputs[0] == id => given,
             (Err(_), _) => match (&self.made[id.0], self.names[id.0]) {
                 (Some(made), _) => made,
-                (None, Some(first)) => self.get(first),
+                (None, Some(first)) => self.get(first, inputs, given),
                 (None, None) => unreachable!("what is read was written; this is a bug in polyshard"),
             },
         }

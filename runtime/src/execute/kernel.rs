@@ -1,14 +1,12 @@
 //! Kernels of a program on one rank: their tables for the engine, and the walk over their statements. Tests: `tests/it/properties.rs`.
 
 use super::leaf::LeafPlan;
-use super::leaves::Leaves;
 use super::local::{LocalNest, region_at};
 use crate::engine::{self, Coordinates, RegionOf, Run, values_at};
-use crate::operation::Operation;
-use crate::{Element, Grid, ReduceOp, Result, World, count};
+use crate::{Element, Grid, Result, World, count};
 use polyshard_program::{
-    At, Body, Direction, Expr, Iteration, KernelId, LeafAccess, LeafPart, NestView, OperandId,
-    Region as SymbolicRegion, Statement, TileId, TimeSteps, TransferId,
+    At, Body, Direction, Expr, Iteration, Kernel, KernelId, LeafAccess, LeafPart, NestView, Region as SymbolicRegion,
+    Route, Statement, TileId, TimeSteps, TransferId,
 };
 use smallvec::SmallVec;
 use std::rc::Rc;
@@ -19,6 +17,8 @@ pub(super) struct PreparedKernel<'a, T> {
     leaf: LeafPlan<T>,
     here: Rc<LocalNest>,
     counters: Vec<i64>,
+    /// Its position among the kernels that run together.
+    pub(super) position: usize,
 }
 
 impl<'a, T: Element> PreparedKernel<'a, T> {
@@ -29,49 +29,69 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
         let leaf = LeafPlan::new(&nest, &nest.kernel)?;
         let table = table(&nest, &here);
         let counters = vec![0; nest.loops.len()];
-        Ok((Self { nest, leaf, here, counters }, table))
+        Ok((Self { nest, leaf, here, counters, position: 0 }, table))
+    }
+
+    /// Sets the scalars of the leaf to those of `kernel`, or to those that its own kernel captured.
+    pub(super) fn set_scalars(&mut self, kernel: Option<&Kernel>) -> Result<()> {
+        self.leaf = LeafPlan::new(&self.nest, kernel.unwrap_or(&self.nest.row.kernel))?;
+        Ok(())
     }
 }
 
 /// The table of a nest on the rank whose expressions are `here`.
 fn table<'a>(nest: &NestView<'a>, here: &Rc<LocalNest>) -> engine::Kernel<'a> {
-    let region = |region: &'a SymbolicRegion| -> RegionOf<'a> {
-        Box::new(move |coordinates, counters| region_at(region, coordinates, counters))
-    };
     let transfers = nest.transfers.iter().enumerate().map(|(number, transfer)| {
         let (here, row) = (Rc::clone(here), transfer.row);
-        // This rank's own region has its coordinates substituted.
-        let of_rank: RegionOf<'a> = Box::new(move |coordinates, counters| {
-            let is_own = coordinates == here.coordinates;
-            region_at(if is_own { &here.regions[number] } else { &row.region }, coordinates, counters)
-        });
-        let input = (transfer.direction == Direction::In).then_some(transfer.tensor.0);
-        let made = engine::Transfer::new(nest.tensor_name(transfer.tensor), input).of(of_rank);
         let find = |exprs: &'a Vec<Expr>| Coordinates::new(move |at, counters| values_at(exprs, at, counters));
-        let legs: Vec<_> = row.route.legs.iter().map(|leg| leg.map(find)).collect();
-        let made = made.by(legs).stated(row.tile, row.ahead);
-        let made = row.route.held.iter().fold(made, |made, held| made.held(region(held)));
-        let made = if transfer.is_interior_first() { made.interior_first() } else { made };
-        let made = if transfer.direction == (Direction::Out { any_order: true }) { made.in_any_order() } else { made };
-        transfer.reused.into_iter().fold(made, |made, (KernelId(kernel), tile)| made.reuses(kernel, tile))
+        let held = |held: &'a SymbolicRegion| -> RegionOf<'a> {
+            Box::new(move |coordinates, counters| region_at(held, coordinates, counters))
+        };
+        engine::Transfer {
+            name: nest.tensor_name(transfer.tensor),
+            input: (transfer.direction == Direction::In).then_some(transfer.tensor.0),
+            any_order: transfer.direction == Direction::Out { any_order: true },
+            // This rank's own region has its coordinates substituted.
+            region: Box::new(move |coordinates, counters| {
+                let is_own = coordinates == here.coordinates;
+                region_at(if is_own { &here.regions[number] } else { &row.region }, coordinates, counters)
+            }),
+            route: Route {
+                legs: row.route.legs.iter().map(|leg| leg.map(find)).collect(),
+                held: row.route.held.as_ref().map(held),
+            },
+            tile: row.tile,
+            ahead: row.ahead,
+            interior_first: transfer.is_interior_first(),
+            reused: transfer.reused.map(|(kernel, tile)| (kernel.0, tile)),
+        }
     });
-    let (kernel, loops) = (&nest.kernel, nest.loops.iter().map(|l| l.extent));
-    let text = kernel.to_string();
-    let table =
-        engine::Kernel::new(kernel.name().as_str(), &text, nest.mesh, kernel.assign(), nest.shardings.iter().copied())
-            .loops(loops.collect::<Vec<_>>())
-            .transfers(transfers.collect::<Vec<_>>());
-    let table = kernel.written().into_iter().fold(table, engine::Kernel::within);
-    let table = if nest.leaf.overwrites { table.overwrites() } else { table };
-    let table = here.sliced_along.into_iter().fold(table, |table, (along, of)| table.sliced(along, of));
-    let Some(TimeSteps { counter, capacity, .. }) = nest.time_steps else { return table };
-    let here = Rc::clone(here);
-    let of_step: RegionOf<'a> = Box::new(move |coordinates, counters| {
-        let region =
-            here.of_step.as_ref().expect("a nest with time steps has their region; this is a bug in polyshard");
-        region_at(region, coordinates, counters)
+    let time_steps = nest.time_steps.as_ref().map(|&TimeSteps { counter, capacity, .. }| {
+        let here = Rc::clone(here);
+        let region: RegionOf<'a> = Box::new(move |coordinates, counters| {
+            let of_step = here.of_step.as_ref();
+            region_at(
+                of_step.expect("a nest with time steps has their region; this is a bug in polyshard"),
+                coordinates,
+                counters,
+            )
+        });
+        engine::TimeSteps { counter: counter.0, capacity, region }
     });
-    table.stepped(counter.0, capacity, of_step)
+    let kernel = &nest.row.kernel;
+    engine::Kernel {
+        name: kernel.name(),
+        statement: kernel.to_string(),
+        mesh: nest.mesh.clone(),
+        assign: kernel.assign(),
+        shardings: nest.shardings.iter().copied().cloned().collect(),
+        loops: nest.loops.iter().map(|l| l.extent).collect(),
+        transfers: transfers.collect(),
+        written: kernel.written(),
+        overwrites: nest.leaf.overwrites,
+        slices: here.sliced_along,
+        time_steps,
+    }
 }
 
 /// A walk over the statements of kernels that run together, on one rank.
@@ -79,24 +99,21 @@ pub(super) struct Walk<'a, 'r, 'e, T: Element> {
     pub(super) body: &'a Body,
     /// The kernels of the program.
     pub(super) kernels: &'r mut [PreparedKernel<'a, T>],
-    /// Their numbers, in the order in which the run has them.
+    /// Those that run together.
     pub(super) together: &'r [KernelId],
-    /// For each of these, its leaf with the scalars of the call, if it is not the one that was prepared.
-    pub(super) given: SmallVec<[Option<LeafPlan<T>>; 1]>,
-    pub(super) run: Run<'e, 'a, T>,
-    pub(super) leaves: &'r mut Leaves<'a>,
+    /// By transfer between an array and a tile: the tile.
+    pub(super) tiles: &'r [TileId],
+    pub(super) run: &'r mut Run<'e, 'a, T>,
+    /// The number of leaves that runs have computed, and who is told.
+    pub(super) leaves: &'r mut u64,
+    pub(super) tell: Option<&'r (dyn Fn(u64) + 'a)>,
     /// Whether it is the first of the rounds around them.
     pub(super) is_first: bool,
 }
 
 impl<T: Element> Walk<'_, '_, '_, T> {
-    /// Runs the statements, and finishes the run.
-    pub(super) fn finish(mut self, statements: &[Statement]) -> Result<()> {
-        self.statements(statements)?;
-        self.run.finish()
-    }
-
-    fn statements(&mut self, statements: &[Statement]) -> Result<()> {
+    /// Runs the statements.
+    pub(super) fn statements(&mut self, statements: &[Statement]) -> Result<()> {
         statements.iter().try_for_each(|statement| self.statement(statement))
     }
 
@@ -113,9 +130,9 @@ impl<T: Element> Walk<'_, '_, '_, T> {
                 }
                 Ok(())
             }
-            Statement::Fill(id) => self.at(id, At::NOW, |run, tile, counters| run.fill(tile, counters)),
-            Statement::Begin(id, at) => self.at(id, at, |run, tile, counters| run.begin(tile, counters)),
-            Statement::End(id, at) => self.at(id, at, |run, tile, _| run.end(tile)),
+            Statement::Fill(id) => self.at(id, At::NOW, |run, tile, counters| run.filled(tile, counters)),
+            Statement::Begin(id, at) => self.at(id, at, |run, tile, counters| run.begun(tile, counters)),
+            Statement::End(id, at) => self.at(id, at, |run, tile, _| run.ended(tile)),
             Statement::Compute(id, part) => self.compute(id, part),
             Statement::Rounds(..) | Statement::Free(_) => {
                 unreachable!("no statement of a kernel; this is a bug in polyshard")
@@ -135,12 +152,11 @@ impl<T: Element> Walk<'_, '_, '_, T> {
         }
         let transfer = &self.body.transfers[id.0];
         let kernel = transfer.kernel().expect("a move is outside of kernels; this is a bug in polyshard");
-        let PreparedKernel { nest, counters, .. } = &mut self.kernels[kernel.0];
-        let tile = nest.row.uses.iter().position(|used| used.transfer == id);
-        let tile = TileId(tile.expect("a kernel uses its transfers; this is a bug in polyshard"));
-        self.run.select(self.together.iter().position(|other| *other == kernel).unwrap_or(0));
+        let PreparedKernel { nest, counters, position, .. } = &mut self.kernels[kernel.0];
+        let (run, tile) = (&mut *self.run, self.tiles[id.0]);
+        run.select(*position);
         let Some(counter) = transfer.level.innermost().filter(|_| at.iteration != Iteration::Now) else {
-            return act(&mut self.run, tile, counters);
+            return act(run, tile, counters);
         };
         let now = counters[counter.0];
         let then = at.iteration.counter(now);
@@ -148,19 +164,17 @@ impl<T: Element> Walk<'_, '_, '_, T> {
             return Ok(());
         }
         counters[counter.0] = then;
-        let done = act(&mut self.run, tile, counters);
+        let done = act(run, tile, counters);
         counters[counter.0] = now;
         done
     }
 
     /// Runs this part of the leaf.
     fn compute(&mut self, id: KernelId, part: LeafPart) -> Result<()> {
-        let position = self.together.iter().position(|other| *other == id).unwrap_or(0);
-        let Self { kernels, given, run, leaves, .. } = self;
-        let PreparedKernel { nest, here, leaf, counters } = &mut kernels[id.0];
-        let leaf = given[position].as_mut().unwrap_or(leaf);
+        let Self { kernels, run, leaves, tell, .. } = self;
+        let PreparedKernel { nest, here, leaf, counters, position } = &mut kernels[id.0];
         let (here, counters) = (&**here, &counters[..]);
-        run.select(position);
+        run.select(*position);
         let values = |exprs: &[Expr]| values_at(exprs, &here.coordinates, counters);
         let counts: SmallVec<[usize; 6]> = values(&here.counts).into_iter().map(count).collect();
         let value = |expr: &Expr| expr.eval(&here.coordinates, counters);
@@ -168,7 +182,8 @@ impl<T: Element> Walk<'_, '_, '_, T> {
         let interior: SmallVec<[(i64, i64); 6]> = interior.map(|(low, high)| (value(low), value(high))).collect();
         run.compute_part(part, counters, &counts, &interior, |due| run_leaf(nest, here, leaf, counters, due))?;
         if part != LeafPart::Interior {
-            leaves.next();
+            **leaves += 1;
+            tell.iter().for_each(|tell| tell(**leaves));
         }
         Ok(())
     }
@@ -188,8 +203,8 @@ fn run_leaf<T: Element>(
     let values = |exprs: &[Expr]| values_at(exprs, &here.coordinates, counters);
     let accesses = nest.leaf.operands.iter().zip(&here.operands).enumerate();
     let operands: SmallVec<[_; 10]> = accesses
-        .map(|(operand, (access, base))| {
-            let (tile, base, steps) = (nest.transfer_of(OperandId(operand)), values(base), steps(access));
+        .map(|(operand, (access, (tile, base)))| {
+            let (tile, base, steps) = (*tile, values(base), steps(access));
             match plan.outside(operand) {
                 Some((value, extents)) => leaf.read_or(tile, *value, extents, &base, &steps),
                 None => leaf.read(tile, &base, &steps),
@@ -199,5 +214,5 @@ fn run_leaf<T: Element>(
     let numbers = nest.leaf.numbers.iter().zip(values(&here.numbers));
     let numbers: SmallVec<[_; 2]> = numbers.map(|(number, base)| leaf.ramp(base, &number.strides)).collect();
     let target = leaf.write(&values(&here.target), &steps(&nest.leaf.target));
-    plan.run(&leaf.counts(), &operands, &numbers, target, ReduceOp::of(nest.kernel.assign()));
+    plan.run(&leaf.counts(), &operands, &numbers, target, nest.kernel.assign().op());
 }

@@ -1,7 +1,9 @@
 //! A nest on one rank: its expressions with the rank's coordinates.
 
 use crate::Region;
-use polyshard_program::{AxisId, Expr, LeafAccess, NestView, Region as SymbolicRegion, SlicesOf, Symbol};
+use polyshard_program::{
+    AxisId, Expr, LeafAccess, NestView, OperandId, Region as SymbolicRegion, SlicesOf, Symbol, TileId,
+};
 
 /// The expressions of a nest on this rank: its coordinates are substituted, and expressions that depend on nothing else are evaluated.
 pub(super) struct LocalNest {
@@ -10,8 +12,9 @@ pub(super) struct LocalNest {
     pub(super) regions: Vec<SymbolicRegion>,
     /// By loop of the leaf, its iterations.
     pub(super) counts: Vec<Expr>,
-    /// The index that the first iteration of the leaf reads, by operand, and the index that it writes.
-    pub(super) operands: Vec<Vec<Expr>>,
+    /// By operand: the tile that the leaf reads, and the index that its first iteration reads.
+    pub(super) operands: Vec<(TileId, Vec<Expr>)>,
+    /// The index that the first iteration of the leaf writes.
     pub(super) target: Vec<Expr>,
     /// The values, in the first iteration, of indices used as numbers.
     pub(super) numbers: Vec<Expr>,
@@ -31,13 +34,14 @@ impl LocalNest {
             Symbol::Counter(_) => None,
         };
         let fixed = |expr: &Expr| expr.replace_all(&own, &ranges);
+        let tile_of = |operand| nest.transfer_of(OperandId(operand));
         let base = |access: &LeafAccess| access.base.iter().map(fixed).collect();
         let interior = nest.leaf.interior.iter().flat_map(|interior| &interior.ranges);
         Self {
             coordinates: coordinates.to_vec(),
             regions: nest.transfers.iter().map(|transfer| transfer.region.map(fixed)).collect(),
             counts: nest.leaf.loops.iter().map(|l| fixed(&l.count)).collect(),
-            operands: nest.leaf.operands.iter().map(base).collect(),
+            operands: (0..).map(tile_of).zip(nest.leaf.operands.iter().map(base)).collect(),
             target: base(&nest.leaf.target),
             numbers: nest.leaf.numbers.iter().map(|number| fixed(&number.base)).collect(),
             sliced_along: nest.sliced_along().map(|along| (along.0, nest.slices_along(along))),

@@ -1,24 +1,20 @@
 //! Programs with all resources that their runs reuse: groups, tiles, leaves, and intermediate arrays. Tests: `tests/it/properties.rs`.
 
+mod run;
+
 use super::arrays::{Arrays, of_array};
-use super::kernel::{PreparedKernel, Walk};
-use super::leaf::LeafPlan;
-use super::leaves::Leaves;
-use super::scalars::Scalars;
-use crate::comm::Work;
+use super::kernel::PreparedKernel;
+use super::scalars;
+use super::step::Step;
 use crate::engine::Engine;
 use crate::instances::Instances;
-use crate::operation::Operation;
-use crate::room::as_float;
-use crate::tile::When;
-use crate::{DistArray, Element, Error, Redistribution, ReduceOp, Result, Room, RunError, Transport, World};
+use crate::{DistArray, Element, Error, Redistribution, Result, Room, RunError, Transport, World};
 use polyshard_layout::{Name, Sharding};
 use polyshard_program::{
-    Array, ArrayId, ArrayKind, Body, KernelId, Program, RoomId, Rooms, Rounds, Span, Statement, TransferId,
+    Array, ArrayId, ArrayKind, KernelId, Program, RoomId, Rooms, Rounds, TileId, Transfer, TransferId,
 };
-use smallvec::SmallVec;
 use std::panic::Location;
-use std::sync::Arc;
+use std::rc::Rc;
 
 /// A program that is ready to run on one rank of a world, any number of times; made by
 /// [`Execute::prepare`](super::Execute::prepare).
@@ -49,18 +45,12 @@ pub struct Prepared<'a, T: Element> {
     engine: Engine<'a, T>,
     /// By kernel.
     kernels: Vec<PreparedKernel<'a, T>>,
-    inputs: Vec<ArrayId>,
-    outputs: Vec<ArrayId>,
-    /// By array: the array that a run makes; `None` between runs.
-    made: Vec<Option<DistArray<T>>>,
-    /// By array: another array of which it is an alias, since no round has written it yet.
-    names: Vec<Option<ArrayId>>,
+    steps: Rc<[Step<'a>]>,
+    arrays: Arrays<T>,
     /// By kernel: the previous version of the array that it writes.
     versions: Vec<Option<ArrayId>>,
-    /// By transfer: of a move, its number in the engine.
-    moves: Vec<usize>,
-    /// By the first kernel of a span: the kernels of that span, ascending.
-    together: Vec<Arc<[KernelId]>>,
+    /// By transfer between an array and a tile: the tile.
+    tiles: Vec<TileId>,
     /// By array: its room, if it is a temporary or carried from round to round.
     room_of: Vec<Option<RoomId>>,
     /// The rooms.
@@ -69,8 +59,9 @@ pub struct Prepared<'a, T: Element> {
     rounds: Vec<u64>,
     /// By row of the rounds: the scalar that could have ended them, after the last one.
     scalars: Vec<Option<f64>>,
-    /// The number of leaves that runs have computed, and the callback.
-    leaves: Leaves<'a>,
+    /// The number of leaves that runs have computed, and who is told.
+    leaves: u64,
+    tell: Option<Box<dyn Fn(u64) + 'a>>,
 }
 
 impl<'a, T: Element> Prepared<'a, T> {
@@ -87,38 +78,29 @@ impl<'a, T: Element> Prepared<'a, T> {
         let moves = program.moves().map(|moved| {
             let [source, target] = moved.shardings;
             let there = Redistribution::by(world, source, moved.row.kept.as_ref(), target, &moved.row.route)?;
-            Ok(there.with_op(ReduceOp::of(moved.op)))
+            Ok(there.with_op(moved.op.op()))
         });
         engine.add_moves(moves.collect::<Result<Vec<_>>>()?);
-        let made = program.arrays().iter().map(|_| None).collect();
-        let names = vec![None; program.arrays().len()];
         let body = program.body();
-        let versions = body.kernels.iter().map(|row| body.version_before(row)).collect();
-        let (rounds, scalars) = (vec![0; body.rounds.len()], vec![None; body.rounds.len()]);
-        let numbers = (0..body.transfers.len()).map(TransferId);
-        let before = |id: TransferId| body.moves().take_while(|moved| moved.id < id).count();
-        let (moves, mut together) = (numbers.map(before).collect(), vec![Arc::from([]); body.kernels.len()]);
-        find_together(body, &body.statements, &mut together);
-        let [inputs, outputs] = [ArrayKind::Input, ArrayKind::Output].map(|kind| program.of_kind(kind));
+        let uses = |transfer: &Transfer| transfer.kernel().map_or(&[][..], |kernel| &body.kernels[kernel.0].uses);
+        let tile = |(number, transfer)| uses(transfer).iter().position(|used| used.transfer == TransferId(number));
+        let tiles = body.transfers.iter().enumerate().map(|of| TileId(tile(of).unwrap_or(0))).collect();
         let Rooms { of: room_of, most } = program.rooms();
-        let (rooms, leaves) = (Vec::with_capacity(most.len()), Leaves::default());
         let mut prepared = Self {
             program,
             world,
             engine,
             kernels,
-            inputs,
-            outputs,
-            made,
-            names,
-            versions,
-            moves,
-            together,
+            steps: Step::of(body, &body.statements).into(),
+            arrays: Arrays::new(program),
+            versions: body.kernels.iter().map(|row| body.version_before(row)).collect(),
+            tiles,
             room_of,
-            rooms,
-            rounds,
-            scalars,
-            leaves,
+            rooms: Vec::with_capacity(most.len()),
+            rounds: vec![0; body.rounds.len()],
+            scalars: vec![None; body.rounds.len()],
+            leaves: 0,
+            tell: None,
         };
         prepared.make_rooms(&most)?;
         Ok(prepared)
@@ -128,11 +110,13 @@ impl<'a, T: Element> Prepared<'a, T> {
     fn make_rooms(&mut self, most: &[usize]) -> Result<()> {
         for (room, &most) in most.iter().enumerate() {
             let held = self.program.arrays().iter().zip(&self.room_of).filter(|(_, of)| **of == Some(RoomId(room)));
-            let len = held.clone().map(|(array, _)| self.local_len(&array.sharding)).max().unwrap_or(0);
             // The caller owns an output after each run.
-            let outputs = held.filter(|(array, _)| array.kind == ArrayKind::Output).count();
+            let outputs = held.clone().filter(|(array, _)| array.kind == ArrayKind::Output).count();
+            let largest = held.map(|(array, _)| &array.sharding).max_by_key(|sharding| self.local_len(sharding));
             let mut made = Room::new(most);
-            made.reserve(self.world, most - outputs, len)?;
+            if let Some(sharding) = largest {
+                made.reserve(self.world, most - outputs, sharding)?;
+            }
             self.rooms.push(made);
         }
         Ok(())
@@ -144,16 +128,44 @@ impl<'a, T: Element> Prepared<'a, T> {
 
     /// Sets how kernels transfer their inputs between ranks, and how arrays are moved; the default is [the world's
     /// transport](World::transport). All ranks must set the same.
-    ///
-    /// # Errors
-    /// If there is too little memory of the required kind, or another rank failed.
-    pub fn with_transport(self, transport: Transport) -> Result<Self> {
-        T::with_transport(self, transport)
+    #[must_use = "a prepared program is a value: run it"]
+    pub fn with_transport(mut self, transport: Transport) -> Self {
+        self.engine.set_transport(transport);
+        self
     }
 
-    pub(crate) fn transported(mut self, transport: Transport) -> Result<Self> {
-        self.engine.set_transport(transport);
-        Ok(self)
+    /// Sets the values of scalars by name for all later runs, the same on all ranks. Other scalars have the values that the kernels
+    /// captured; [`Execute::run_with`](super::Execute::run_with) explains the names of scalars in programs of several kernels.
+    ///
+    /// ```
+    /// use polyshard::prelude::*;
+    /// let alpha = 2.0;
+    /// let program = kernel! { fn scaled(X: [f64; 5]) -> Z: [f64; 5] { Z[i] = alpha * X[i] } }.lower()?;
+    /// spmd(1, |world| {
+    ///     let x = DistArray::filled(world, program.sharding("X"), 1.0)?;
+    ///     let mut prepared = program.prepare(world)?;
+    ///     for alpha in [2.0, 0.5] {
+    ///         prepared.set_scalars(&[("alpha", alpha)])?;
+    ///         assert_eq!(prepared.run(&[&x])?.block(), [alpha; 5]);
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), polyshard::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`RunError`] if no kernel has such a scalar, one is given twice, or one that divides integers is 0; on threads and in [checked
+    /// programs](crate::spmd_checked), if the ranks give different values. The values are then as before.
+    #[track_caller]
+    pub fn set_scalars(&mut self, scalars: &[(&str, T)]) -> Result<()> {
+        let (program, at) = (self.program, Location::caller());
+        T::set_scalars(self, scalars).map_err(|error| error.in_program(at, program))
+    }
+
+    pub(crate) fn scalars_set(&mut self, scalars: &[(&str, T)]) -> Result<()> {
+        let kernels = scalars::kernels(self.program, scalars)?;
+        scalars::agree(self.program, &kernels, self.world)?;
+        self.kernels.iter_mut().zip(&kernels).try_for_each(|(own, kernel)| own.set_scalars(kernel.as_ref()))
     }
 
     /// Calls `tell` after each leaf that this rank computes, with the number of leaves computed in all runs: for progress reports. The
@@ -175,7 +187,7 @@ impl<'a, T: Element> Prepared<'a, T> {
     /// ```
     #[must_use = "a prepared program is a value: run it"]
     pub fn told(self, tell: impl Fn(u64) + 'a) -> Self {
-        Self { leaves: self.leaves.told(Box::new(tell)), ..self }
+        Self { tell: Some(Box::new(tell)), ..self }
     }
 
     /// Returns the program.
@@ -226,15 +238,26 @@ impl<'a, T: Element> Prepared<'a, T> {
     pub(crate) fn make_output(&mut self) -> Result<DistArray<T>> {
         let body = self.program.body();
         let is_output = |id: &ArrayId| self.program.array(*id).kind == ArrayKind::Output;
-        let spans = body.spans(&body.statements);
-        let written = spans.filter_map(|span| Some((span, body.writes(span).into_iter().rfind(is_output)?)));
-        let (span, id) = written.last().expect("a program has an output; this is a bug in polyshard");
-        if let Some(kernel) = body.kernels_of(span).into_iter().find(|kernel| body.kernels[kernel.0].writes() == id) {
-            return self.target_of_kernel(kernel, id);
-        }
-        let mut output = match span.moved() {
-            Some(moved) => self.target_of_move(self.moves[moved.0], id)?,
-            None => self.target(id, None)?,
+        let steps = Rc::clone(&self.steps);
+        let made = steps.iter().rev().find_map(|step| {
+            let id = match step {
+                Step::Kernels { together, .. } => {
+                    together.iter().map(|kernel| body.kernels[kernel.0].writes()).rfind(is_output)
+                }
+                Step::Begin(moved, _) => Some(moved.target),
+                Step::Rounds(id, _) => body.rounds[id.0].carried.iter().map(|carried| carried.value).rfind(is_output),
+                Step::End(_) | Step::Free(_) => None,
+            };
+            Some((step, id.filter(is_output)?))
+        });
+        let (step, id) = made.expect("a program has an output; this is a bug in polyshard");
+        let mut output = match step {
+            Step::Kernels { together, .. } => {
+                let kernel = together.iter().find(|kernel| body.kernels[kernel.0].writes() == id);
+                return self.target_of_kernel(*kernel.expect("one writes it; this is a bug in polyshard"), id);
+            }
+            Step::Begin(moved, _) => self.target_of_move(moved.number, id)?,
+            _ => self.target(id, None)?,
         };
         let writers = self.program.writers(id).unwrap_or_default();
         let identity = writers.first().and_then(|kernel| self.engine.identity(kernel.0));
@@ -248,24 +271,13 @@ impl<'a, T: Element> Prepared<'a, T> {
     /// # Errors
     /// [`RunError`] if the number or the shardings of the inputs are not those that the program expects; [`RunError::Outputs`] if the
     /// program has several outputs: use [`run_all`](Self::run_all) or [`run_named`](Self::run_named). If communication fails.
-    #[track_caller]
-    pub fn run(&mut self, inputs: &[&DistArray<T>]) -> Result<DistArray<T>> {
-        self.run_with(inputs, &[])
-    }
-
-    /// As [`run`](Self::run), with these values for scalars by name, the same on all ranks. Other scalars keep the values that the kernels
-    /// captured; [`Execute::run_with`](super::Execute::run_with) explains the names of scalars in programs of several kernels.
-    ///
-    /// # Errors
-    /// As for [`run`](Self::run), and [`RunError`] if no kernel has such a scalar, one is given twice, or one that
-    /// divides integers is 0; on threads and in [checked programs](crate::spmd_checked), if the ranks give different values.
     ///
     /// # Panics
     /// If the program writes no array: a bug in polyshard.
     #[track_caller]
-    pub fn run_with(&mut self, inputs: &[&DistArray<T>], scalars: &[(&str, T)]) -> Result<DistArray<T>> {
+    pub fn run(&mut self, inputs: &[&DistArray<T>]) -> Result<DistArray<T>> {
         let (program, at) = (self.program, Location::caller());
-        let ran = self.only_output("run").and_then(|_| T::run_program(self, inputs, None, scalars, at));
+        let ran = self.only_output("run").and_then(|_| T::run_program(self, inputs, None, at));
         let mut outputs = ran.map_err(|error| error.in_program(at, program))?;
         Ok(outputs.pop().expect("a program has an output; this is a bug in polyshard").1)
     }
@@ -276,21 +288,8 @@ impl<'a, T: Element> Prepared<'a, T> {
     /// As for [`run`](Self::run).
     #[track_caller]
     pub fn run_all(&mut self, inputs: &[&DistArray<T>]) -> Result<Vec<(Name, DistArray<T>)>> {
-        self.run_all_with(inputs, &[])
-    }
-
-    /// As [`run_all`](Self::run_all), with these values for scalars, as [`run_with`](Self::run_with).
-    ///
-    /// # Errors
-    /// As for [`run_with`](Self::run_with).
-    #[track_caller]
-    pub fn run_all_with(
-        &mut self,
-        inputs: &[&DistArray<T>],
-        scalars: &[(&str, T)],
-    ) -> Result<Vec<(Name, DistArray<T>)>> {
         let (program, at) = (self.program, Location::caller());
-        T::run_program(self, inputs, None, scalars, at).map_err(|error| error.in_program(at, program))
+        T::run_program(self, inputs, None, at).map_err(|error| error.in_program(at, program))
     }
 
     /// As [`run`](Self::run), but returns the outputs of these names, in this order.
@@ -328,24 +327,10 @@ impl<'a, T: Element> Prepared<'a, T> {
     /// As for [`run`](Self::run), and [`RunError::Outputs`] if the program has several outputs.
     #[track_caller]
     pub fn run_into(&mut self, inputs: &[&DistArray<T>], output: &mut DistArray<T>) -> Result<()> {
-        self.run_into_with(inputs, output, &[])
-    }
-
-    /// As [`run_into`](Self::run_into), with these values for scalars, as [`run_with`](Self::run_with).
-    ///
-    /// # Errors
-    /// As for [`run_into`](Self::run_into) and [`run_with`](Self::run_with).
-    #[track_caller]
-    pub fn run_into_with(
-        &mut self,
-        inputs: &[&DistArray<T>],
-        output: &mut DistArray<T>,
-        scalars: &[(&str, T)],
-    ) -> Result<()> {
         let (program, at) = (self.program, Location::caller());
         let checked = self.check_output(output);
         checked
-            .and_then(|()| T::run_program(self, inputs, Some(output), scalars, at))
+            .and_then(|()| T::run_program(self, inputs, Some(output), at))
             .map_or_else(|error| Err(error.in_program(at, program)), |_| Ok(()))
     }
 
@@ -357,7 +342,7 @@ impl<'a, T: Element> Prepared<'a, T> {
     /// The only output, for a call that expects exactly one.
     fn only_output(&self, call: &'static str) -> Result<ArrayId> {
         let outputs = || self.program.outputs().map(|array| array.name).collect();
-        match self.outputs[..] {
+        match self.arrays.outputs[..] {
             [only] => Ok(only),
             _ => Err(RunError::Outputs { call, outputs: outputs() }.into()),
         }
@@ -365,238 +350,15 @@ impl<'a, T: Element> Prepared<'a, T> {
 
     fn check_inputs(&self, inputs: &[&DistArray<T>]) -> Result<()> {
         let program = self.program;
-        if inputs.len() != self.inputs.len() {
+        if inputs.len() != self.arrays.inputs.len() {
             let names = program.inputs().map(|array| array.name).collect();
             let kernel = super::only_kernel(program);
             return Err(RunError::Inputs { kernel, inputs: names, given: inputs.len() }.into());
         }
-        inputs.iter().zip(&self.inputs).try_for_each(|(input, &wanted)| {
+        inputs.iter().zip(&self.arrays.inputs).try_for_each(|(input, &wanted)| {
             let wanted = program.array(wanted);
             input.expect(wanted.name.as_str(), &wanted.sharding)
         })
-    }
-
-    /// Runs the program for the call at a line. An output that is not given in `into` is made and returned.
-    pub(crate) fn walk(
-        &mut self,
-        inputs: &[&DistArray<T>],
-        into: Option<&mut DistArray<T>>,
-        scalars: &[(&str, T)],
-        at: &'static Location<'static>,
-    ) -> Result<Vec<(Name, DistArray<T>)>> {
-        let program = self.program;
-        self.check_inputs(inputs)?;
-        let scalars = Scalars::new(program, scalars)?;
-        scalars.agree(program, self.world)?;
-        let run = Run { inputs, scalars: &scalars, at };
-        self.engine.restart_moves();
-        let renamed = self.outputs.first().is_some_and(|id| program.is_carried(*id));
-        let ran = match into {
-            // Arrays that are carried from round to round change their memory.
-            Some(output) if renamed => self.walk_statements(&program.body().statements, &run, None, true).map(|()| {
-                let made = self.made[self.outputs[0].0].take();
-                let made = made.expect("rounds leave the output; this is a bug in polyshard");
-                match program.writers(self.outputs[0]) {
-                    None => output.block_mut().copy_from_slice(made.block()),
-                    // Elements that nothing writes stay unchanged.
-                    Some(writers) => {
-                        writers.into_iter().for_each(|kernel| self.engine.copy_written(kernel.0, output, &made));
-                    }
-                }
-                self.put_back(self.outputs[0], made);
-            }),
-            into => self.walk_statements(&program.body().statements, &run, into, true),
-        };
-        self.world.comm().note(None);
-        // A failed run leaves arrays between statements, whose memory the next run reuses.
-        if ran.is_err() {
-            (0..self.made.len()).for_each(|nth| self.free(ArrayId(nth)));
-        }
-        ran?;
-        let made = &mut self.made;
-        let outputs = self.outputs.iter().filter_map(|&id| Some((program.array(id).name, made[id.0].take()?)));
-        Ok(outputs.collect())
-    }
-
-    /// Runs statements, in the first round or in a later one, and leaves the arrays that they make and do not free.
-    fn walk_statements(
-        &mut self,
-        statements: &'a [Statement],
-        run: &Run<'_, T>,
-        mut into: Option<&mut DistArray<T>>,
-        is_first: bool,
-    ) -> Result<()> {
-        let &Run { inputs, at, .. } = run;
-        let program = self.program;
-        let body = program.body();
-        let mut before: Option<Span<'_>> = None;
-        let mut spans = body.spans(statements).peekable();
-        while let Some(span) = spans.next() {
-            let (is_whole, is_over) =
-                (span.is_ended_by(spans.peek()), before.is_some_and(|before| before.is_ended_by(Some(&span))));
-            before = Some(span);
-            let (number, is_begin) = match span.statements {
-                _ if span.kernel.is_some() => {
-                    self.run_kernels(span, run, into.as_deref_mut(), is_first)?;
-                    continue;
-                }
-                [Statement::Free(id)] => {
-                    self.free(*id);
-                    continue;
-                }
-                [Statement::Rounds(id, round)] => {
-                    (self.rounds[id.0], self.scalars[id.0]) =
-                        self.repeat(&body.rounds[id.0], round, run, into.as_deref_mut())?;
-                    continue;
-                }
-                [Statement::Begin(id, _)] => (*id, true),
-                // A move that ends where it begins is complete when its begin returns.
-                [Statement::End(id, _)] if !is_over => (*id, false),
-                _ => continue,
-            };
-            let Some([source, written]) = body.transfers[number.0].arrays() else { continue };
-            let number = self.moves[number.0];
-            let is_given = into.is_some() && self.outputs.contains(&written);
-            let mut made = match is_given {
-                true => None,
-                false if !is_begin => self.made[written.0].take(),
-                false => Some(self.target_of_move(number, written)?),
-            };
-            let (target, given) = match &mut made {
-                Some(made) => (made, into.as_deref().map(|given| (self.outputs[0], given))),
-                None => (into.as_deref_mut().expect("it is given; this is a bug in polyshard"), None),
-            };
-            let arrays = Arrays { inputs, ids: &self.inputs, made: &self.made, names: &self.names, given };
-            self.world.comm().note(Some(Work { kernel: None, tensor: Some(program.array(written).name), at }));
-            let ran = match is_begin {
-                true => {
-                    let when = if is_whole { When::Now } else { When::Later };
-                    self.engine.begun_move(number, arrays.get(source), target, when)
-                }
-                false => self.engine.ended_move(number, arrays.get(source), target),
-            };
-            self.made[written.0] = made;
-            ran?;
-        }
-        Ok(())
-    }
-
-    /// Runs the kernels of a span.
-    fn run_kernels(
-        &mut self,
-        span: Span<'a>,
-        run: &Run<'_, T>,
-        into: Option<&mut DistArray<T>>,
-        is_first: bool,
-    ) -> Result<()> {
-        let &Run { inputs, scalars, at } = run;
-        let body = self.program.body();
-        let first = span.kernel.expect("it is of kernels; this is a bug in polyshard");
-        let together = Arc::clone(&self.together[first.0]);
-        let mut made: SmallVec<[Option<DistArray<T>>; 1]> = SmallVec::new();
-        for &kernel in &*together {
-            let written = body.kernels[kernel.0].writes();
-            let is_given = into.is_some() && self.outputs.contains(&written);
-            let target = if is_given { None } else { Some(self.target_of_kernel(kernel, written)?) };
-            made.push(target);
-        }
-        let is_given = made.iter().any(Option::is_none);
-        let (mut into, given) = match into {
-            Some(array) if is_given => (Some(array), None),
-            Some(array) => (None, Some((self.outputs[0], &*array))),
-            None => (None, None),
-        };
-        let names = together.iter().map(|kernel| self.program.array(body.kernels[kernel.0].writes()).name);
-        let arrays = Arrays { inputs, ids: &self.inputs, made: &self.made, names: &self.names, given };
-        names.for_each(|name| self.world.comm().note(Some(Work { kernel: None, tensor: Some(name), at })));
-        let reads: SmallVec<[SmallVec<[_; 4]>; 1]> = together
-            .iter()
-            .map(|kernel| body.kernels[kernel.0].reads().iter().map(|&id| arrays.get(id)).collect())
-            .collect();
-        let targets: SmallVec<[&mut DistArray<T>; 1]> = made
-            .iter_mut()
-            .map(|made| match made {
-                Some(made) => made,
-                None => into.take().expect("it is given; this is a bug in polyshard"),
-            })
-            .collect();
-        let mut open: SmallVec<[_; 1]> = SmallVec::new();
-        for ((&kernel, reads), target) in together.iter().zip(&reads).zip(targets) {
-            if let Some(before) = self.versions[kernel.0] {
-                self.engine.begin_version(kernel.0, target, arrays.get(before));
-            }
-            open.push((kernel.0, &reads[..], target));
-        }
-        let with_scalars = |kernel: &KernelId| {
-            let given = scalars.kernel(*kernel);
-            given.map(|given| LeafPlan::new(&body.nest(*kernel), given)).transpose()
-        };
-        let ran = together.iter().map(with_scalars).collect::<Result<_>>().and_then(|given| {
-            let run = self.engine.run_together(open, at)?;
-            let (kernels, leaves) = (&mut self.kernels[..], &mut self.leaves);
-            let walk = Walk { body, kernels, together: &together, given, run, leaves, is_first };
-            walk.finish(span.statements)
-        });
-        drop(reads);
-        for (kernel, made) in together.iter().zip(made) {
-            self.made[body.kernels[kernel.0].writes().0] = made;
-        }
-        ran
-    }
-
-    /// Runs rounds, and returns their number, and the scalar that could have ended them.
-    fn repeat(
-        &mut self,
-        repeat: &'a Rounds,
-        round: &'a [Statement],
-        run: &Run<'_, T>,
-        mut into: Option<&mut DistArray<T>>,
-    ) -> Result<(u64, Option<f64>)> {
-        for carried in &repeat.carried {
-            self.names[carried.value.0] = Some(carried.first);
-        }
-        let (mut rounds, mut scalar) = (0, None);
-        while rounds < repeat.times {
-            self.walk_statements(round, run, into.as_deref_mut(), rounds == 0)?;
-            rounds += 1;
-            // It has the same bits on all ranks, so all stop here.
-            scalar = repeat.until.map(|until| as_float(self.array(until.scalar, run, into.as_deref()).block()[0]));
-            self.rename(repeat);
-            if repeat.until.zip(scalar).is_some_and(|(until, scalar)| scalar < until.below) {
-                break;
-            }
-        }
-        // A value that is still an alias gets an array of its own afterwards.
-        for carried in &repeat.carried {
-            let value = carried.value;
-            if self.made[value.0].is_none() {
-                let mut copy = self.array_in_room(value, None)?;
-                copy.block_mut().copy_from_slice(self.array(value, run, into.as_deref()).block());
-                self.made[value.0] = Some(copy);
-            }
-            self.names[value.0] = None;
-        }
-        Ok((rounds, scalar))
-    }
-
-    /// Replaces each value by its next one, without a copy, and frees everything else that the round left.
-    fn rename(&mut self, repeat: &Rounds) {
-        let next = repeat.carried.iter().map(|carried| (self.made[carried.next.0].take(), self.names[carried.next.0]));
-        let next: Vec<_> = next.collect();
-        repeat.carried.iter().for_each(|carried| self.free(carried.value));
-        for (carried, (made, name)) in repeat.carried.iter().zip(next) {
-            (self.made[carried.value.0], self.names[carried.value.0]) = (made, name);
-        }
-        let is_value = |id: ArrayId| repeat.carried.iter().any(|carried| carried.value == id);
-        if let Some(scalar) = repeat.until.map(|until| until.scalar).filter(|scalar| !is_value(*scalar)) {
-            self.free(scalar);
-        }
-    }
-
-    /// An existing array, possibly the output that was given.
-    fn array<'r>(&'r self, id: ArrayId, run: &Run<'r, T>, into: Option<&'r DistArray<T>>) -> &'r DistArray<T> {
-        let Self { inputs: ids, outputs, made, names, .. } = self;
-        Arrays { inputs: run.inputs, ids, made, names, given: into.map(|given| (outputs[0], given)) }.get(id)
     }
 
     /// An array for a kernel to write, with its initial values.
@@ -634,7 +396,7 @@ impl<'a, T: Element> Prepared<'a, T> {
 
     /// Frees the memory of an array, if it has been made.
     fn free(&mut self, id: ArrayId) {
-        if let Some(array) = self.made[id.0].take() {
+        if let Some(array) = self.arrays.made[id.0].take() {
             self.put_back(id, array);
         }
     }
@@ -642,28 +404,6 @@ impl<'a, T: Element> Prepared<'a, T> {
     fn put_back(&mut self, id: ArrayId, array: DistArray<T>) {
         if let Some(room) = self.room_of[id.0] {
             self.rooms[room.0].give_back(array);
-        }
-    }
-}
-
-/// The arguments of a run.
-struct Run<'r, T> {
-    inputs: &'r [&'r DistArray<T>],
-    scalars: &'r Scalars,
-    /// The line of the call.
-    at: &'static Location<'static>,
-}
-
-/// Notes the kernels of each span by the first of them.
-fn find_together(body: &Body, statements: &[Statement], together: &mut [Arc<[KernelId]>]) {
-    for span in body.spans(statements) {
-        if let Some(first) = span.kernel {
-            let mut kernels = body.kernels_of(span);
-            kernels.sort_unstable();
-            together[first.0] = kernels.into();
-        }
-        if let [Statement::Rounds(_, round)] = span.statements {
-            find_together(body, round, together);
         }
     }
 }

@@ -75,21 +75,6 @@ impl<T: Element> TypedProgram<T> {
     pub fn run_with(&self, world: &World, inputs: &[&DistArray<T>], scalars: &[(&str, T)]) -> Result<DistArray<T>> {
         self.program.run_with(world, inputs, scalars)
     }
-
-    /// As [`Execute::run_into_with`].
-    ///
-    /// # Errors
-    /// As for [`Execute::run_into_with`].
-    #[track_caller]
-    pub fn run_into_with(
-        &self,
-        world: &World,
-        inputs: &[&DistArray<T>],
-        output: &mut DistArray<T>,
-        scalars: &[(&str, T)],
-    ) -> Result<()> {
-        self.program.run_into_with(world, inputs, output, scalars)
-    }
 }
 
 impl<T> Deref for TypedProgram<T> {

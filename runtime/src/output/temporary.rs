@@ -19,45 +19,47 @@ const RANDOM: usize = 6;
 /// Files with such names that this process may have made and not put in place.
 static NAMED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// A file that is removed when it is dropped, unless it is put in place.
+/// The place and the name of a file that is removed when they are dropped, unless it is put in place.
 #[derive(Debug)]
 pub(super) struct Temporary {
-    pub(super) file: File,
+    pub(super) place: PathBuf,
     name: Option<TempPath>,
 }
 
 impl Temporary {
     /// Makes a file for `place`, with the permissions of a new one; with `POLYSHARD_PARTIAL=named` it has a name.
-    pub(super) fn new(place: &Path) -> io::Result<Self> {
+    pub(super) fn new(place: &Path) -> io::Result<(File, Self)> {
         // File systems report in several ways that they do not support files without a name; other errors are reported by the other way.
         #[cfg(target_os = "linux")]
         if std::env::var_os("POLYSHARD_PARTIAL").is_none_or(|value| value != "named")
             && let Ok(file) = unnamed(folder_of(place))
         {
-            return Ok(Self { file, name: None });
+            return Ok((file, Self { place: place.into(), name: None }));
         }
         Self::with_name(place)
     }
 
-    pub(super) fn with_name(place: &Path) -> io::Result<Self> {
+    pub(super) fn with_name(place: &Path) -> io::Result<(File, Self)> {
         let (file, name) = beside(place, |builder, folder| builder.tempfile_in(folder))?.into_parts();
         // Not all file systems have locks; without them, left-over files cannot be recognised.
         let _ = file.try_lock();
-        Ok(Self { file, name: Some(name) })
+        Ok((file, Self { place: place.into(), name: Some(name) }))
     }
 
-    /// Gives it a name beside `place`, from which it can be put there.
-    pub(super) fn named(self, place: &Path) -> io::Result<TempPath> {
-        match self.name {
+    /// Gives the file a name beside its place, from which it can be put there.
+    pub(super) fn named(self, file: &File) -> io::Result<(TempPath, PathBuf)> {
+        let Self { place, name } = self;
+        let name = match name {
             #[cfg(target_os = "linux")]
             None => {
                 use rustix::fs::{AtFlags, CWD, linkat};
-                let (link, at) = (link_to(&self.file), AtFlags::SYMLINK_FOLLOW);
+                let (link, at) = (link_to(file), AtFlags::SYMLINK_FOLLOW);
                 let link = |name: &Path| Ok(linkat(CWD, &link, CWD, name, at)?);
-                beside(place, |builder, folder| builder.make_in(folder, link)).map(NamedTempFile::into_temp_path)
+                beside(&place, |builder, folder| builder.make_in(folder, link))?.into_temp_path()
             }
-            name => Ok(name.expect("files without a name are made on Linux alone; this is a bug in polyshard")),
-        }
+            name => name.expect("files without a name are made on Linux alone; this is a bug in polyshard"),
+        };
+        Ok((name, place))
     }
 }
 

@@ -65,8 +65,8 @@ fn a_place_that_is_looked_at_is_not_changed() {
 
 /// A file that is written under a temporary name, as on systems without unnamed files.
 fn begun_by_name(path: &Path) -> OutputFile {
-    let file = Temporary::with_name(path).expect("the folder is ours");
-    OutputFile { path: path.into(), writer: Writer::File { file, place: path.into() } }
+    let (file, temporary) = Temporary::with_name(path).expect("the folder is ours");
+    OutputFile { path: path.into(), file, temporary: Some(temporary) }
 }
 
 #[test]

@@ -102,11 +102,16 @@ impl Flights {
     /// Waits for the transfer that began first.
     pub(crate) fn finish(&self, comm: &dyn Communicator) -> Result<Arrived> {
         let mut queue = self.queue();
-        let Queue { begun, lanes, error, .. } = &mut *queue;
+        let Queue { begun, lanes, next, error } = &mut *queue;
         if let Some(error) = error {
             return Err(error.clone());
         }
-        match begun.pop_front().expect("what is waited for has begun; this is a bug in polyshard") {
+        let first = begun.pop_front().expect("what is waited for has begun; this is a bug in polyshard");
+        if begun.is_empty() {
+            // The next run begins with the same lane on all ranks, also if this one fails on some.
+            *next = 0;
+        }
+        match first {
             Posted::Messages(None) => Ok(Arrived::default()),
             Posted::Messages(Some(mut flight)) => {
                 comm.wait(&mut [&mut flight])?;

@@ -433,3 +433,13 @@ fn a_tile_that_is_too_small_is_a_bug() {
     let message = error.expect_err("the tile is too small").to_string();
     assert!(message.contains("a region of 12 elements, [5..8, 0..4], is in a tile of 3; this is a bug"), "{message}");
 }
+
+#[test]
+fn what_is_neutral_changes_no_bit() {
+    for op in [ReduceOp::Sum, ReduceOp::Product, ReduceOp::Max, ReduceOp::Min] {
+        for value in [0.0, -0.0, 2.5, f64::NEG_INFINITY, f64::NAN, -f64::NAN] {
+            assert_eq!(op.combine(value, neutral(op)).to_bits(), value.to_bits(), "{op:?}");
+            assert_eq!(op.combine(neutral(op), value).to_bits(), value.to_bits(), "{op:?}");
+        }
+    }
+}

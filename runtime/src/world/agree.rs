@@ -5,9 +5,42 @@
 //! the same error, whichever is the fastest.
 
 use super::World;
-use crate::comm::{Broadcast, exchange_words};
+use crate::comm::{Broadcast, Communicator, exchange_words};
 use crate::{Error, Result};
+use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// Returns a number that differs if the values do, with overwhelming probability.
+pub(crate) fn hash_of(what: &(impl Hash + ?Sized)) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    what.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Returns what each rank of a group says, unless all say the same, which costs one small collective.
+pub(crate) fn texts_if_differ(
+    comm: &dyn Communicator,
+    about: impl Into<Cow<'static, str>>,
+    says: &str,
+) -> Result<Option<Vec<String>>> {
+    let told = exchange_words(comm, about, [hash_of(says), says.len() as u64])?;
+    if told.iter().all(|header| *header == told[0]) {
+        return Ok(None);
+    }
+    let texts = told.iter().enumerate().map(|(rank, header)| text_of(comm, rank, says, header[1] as usize));
+    texts.collect::<Result<_>>().map(Some)
+}
+
+/// Returns the text of `rank`, of `bytes` bytes; collective.
+fn text_of(comm: &dyn Communicator, rank: usize, says: &str, bytes: usize) -> Result<String> {
+    if rank == comm.rank() {
+        comm.broadcast(Broadcast::Send(says.as_bytes()))?;
+        return Ok(says.into());
+    }
+    let mut text = vec![0; bytes];
+    comm.broadcast(Broadcast::Receive { root: rank, into: &mut text })?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
 
 impl World {
     /// Returns an error if the ranks do not create the same object; collective.
@@ -18,13 +51,13 @@ impl World {
     /// # Errors
     /// If the ranks describe different objects, or another rank failed.
     pub fn agree(&self, says: &str, what: &impl Hash) -> Result<()> {
-        let mut hasher = DefaultHasher::new();
-        (says, what).hash(&mut hasher);
-        let told =
-            exchange_words(&*self.comm, "an agreement on objects to create", [hasher.finish(), says.len() as u64])?;
-        let Some(other) = told.iter().position(|header| *header != told[0]) else { return Ok(()) };
-        let text_of = |rank: usize| self.text_of(rank, says, told[rank][1] as usize);
-        let (first, second) = (text_of(0)?, text_of(other)?);
+        let line = format!("{:016x} {says}", hash_of(what));
+        let Some(told) = texts_if_differ(self.comm(), "an agreement on objects to create", &line)? else {
+            return Ok(());
+        };
+        let other = told.iter().position(|text| *text != told[0]).unwrap_or(0);
+        let text = |rank: usize| told[rank].split_once(' ').map_or("", |(_, says)| says);
+        let (first, second) = (text(0), text(other));
         let [zero, other] =
             [0, other].map(|rank| self.numbering.as_ref().map_or(rank, |numbering| numbering.ranks()[rank]));
         if first == second {
@@ -35,7 +68,7 @@ impl World {
             )));
         }
         let differing = first.lines().zip(second.lines()).find(|(first, second)| first != second);
-        let (first, second) = differing.unwrap_or((&first, &second));
+        let (first, second) = differing.unwrap_or((first, second));
         Err(Error::Mismatch(format!(
             "ranks disagree: rank {zero} creates {first}, rank {other} creates {second}; all ranks must create the \
              same objects in the same order"
@@ -55,18 +88,10 @@ impl World {
     /// As for [`Communicator::broadcast`](crate::comm::Communicator::broadcast).
     pub fn broadcast_text(&self, text: &str) -> Result<String> {
         let lengths = exchange_words(&*self.comm, "a text of rank 0", [text.len() as u64])?;
-        self.text_of(0, text, lengths[0][0] as usize)
-    }
-
-    /// Returns the text of `rank`, of `bytes` bytes; collective.
-    fn text_of(&self, rank: usize, says: &str, bytes: usize) -> Result<String> {
-        if rank == self.rank() {
-            self.comm.broadcast(Broadcast::Send(says.as_bytes()))?;
-            return Ok(says.into());
+        match lengths[0][0] {
+            0 => Ok(String::new()),
+            bytes => text_of(self.comm(), 0, text, bytes as usize),
         }
-        let mut text = vec![0; bytes];
-        self.comm.broadcast(Broadcast::Receive { root: rank, into: &mut text })?;
-        Ok(String::from_utf8_lossy(&text).into_owned())
     }
 }
 

@@ -18,12 +18,6 @@ pub struct Numbering {
 }
 
 impl Numbering {
-    /// Returns the mesh.
-    #[must_use]
-    pub fn mesh(&self) -> &Mesh {
-        &self.mesh
-    }
-
     /// Returns the launcher's rank of each rank.
     #[must_use]
     pub fn ranks(&self) -> &[usize] {
@@ -83,11 +77,8 @@ impl World {
             return Ok(Rc::clone(world));
         }
         let own = ranks.iter().position(|&rank| rank == self.rank());
-        let sorted = {
-            let mut sorted = ranks.to_vec();
-            sorted.sort_unstable();
-            sorted
-        };
+        let mut sorted = ranks.to_vec();
+        sorted.sort_unstable();
         let Some(own) = own.filter(|_| sorted.iter().copied().eq(0..self.size())) else {
             return Err(GroupError::NotAPermutation { ranks: ranks.to_vec(), size: self.size() }.into());
         };
@@ -97,14 +88,7 @@ impl World {
             false => Rc::from(self.comm.split(0, own)?),
         };
         let numbering = Numbering { mesh: mesh.clone(), ranks: ranks.to_vec(), text: text.into() };
-        let world = Rc::new(World {
-            numbering: Some(numbering),
-            // Numbers distinguish redistributions that run at the same time, so these ranks must not reuse one.
-            redistributions: Rc::clone(&self.redistributions),
-            transport: Rc::clone(&self.transport),
-            poller: Rc::clone(&self.poller),
-            ..World::new(comm, self.backend)
-        });
+        let world = Rc::new(World { numbering: Some(numbering), ..self.with_comm(comm) });
         self.renumbered.borrow_mut().push(Rc::clone(&world));
         Ok(world)
     }

@@ -83,13 +83,7 @@ impl World {
                     true => Rc::clone(&self.comm),
                     false => Rc::from(self.comm.split(usize::from(!is_one), self.rank())?),
                 };
-                let world = World {
-                    redistributions: Rc::clone(&self.redistributions),
-                    transport: Rc::clone(&self.transport),
-                    poller: Rc::clone(&self.poller),
-                    ..World::new(comm, self.backend)
-                };
-                Ok::<_, crate::Error>(Leading { ranks, world: is_one.then(|| Rc::new(world)) })
+                Ok::<_, crate::Error>(Leading { ranks, world: is_one.then(|| Rc::new(self.with_comm(comm))) })
             },
         )?;
         Ok(made.world.clone())

@@ -337,7 +337,7 @@ fn check_candidate(candidate: &Candidate) {
             let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
             let inputs: Vec<_> = inputs.iter().collect();
             let before = world.bytes_received();
-            let output = program.prepare(world)?.with_transport(transport)?.run(&inputs)?;
+            let output = program.prepare(world)?.with_transport(transport).run(&inputs)?;
             let received = world.bytes_received() - before;
             program.verify(world, &inputs, &[&output], 1e-4)?;
             Ok(received)

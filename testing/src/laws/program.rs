@@ -54,7 +54,7 @@ pub fn run_every_way<T: Element>(
     // Processes read short inputs in place only if requested.
     let shared = (world.backend() == Backend::Mpi && is_one_node(world)?).then_some(Transport::Shared);
     for transport in [Transport::Auto, Transport::Messages].into_iter().chain(shared) {
-        let mut prepared = program.prepare(world)?.with_transport(transport)?;
+        let mut prepared = program.prepare(world)?.with_transport(transport);
         for _ in 0..2 {
             let before = world.received();
             let output = if into {

@@ -87,7 +87,7 @@ proptest! {
             let a = DistArray::from_fn(world, &source, element)?;
             let expected = DistArray::from_fn(world, &target, element)?;
             for transport in [Transport::Messages, Transport::Shared] {
-                let mut there = program.prepare::<f64>(world)?.with_transport(transport)?;
+                let mut there = program.prepare::<f64>(world)?.with_transport(transport);
                 for _ in 0..2 {
                     let received = world.bytes_received();
                     let b = there.run(&[&a])?;

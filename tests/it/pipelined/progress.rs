@@ -131,7 +131,7 @@ fn a_panel_is_passed_on_by_a_rank_whose_leaf_is_not_cut() {
         let [a, b] = ["A", "B"].map(|name| DistArray::filled(world, program.sharding(name), 1.0));
         program
             .prepare::<f64>(world)?
-            .with_transport(Transport::Messages)?
+            .with_transport(Transport::Messages)
             .run(&[&a?, &b?])
             .map_err(polyshard::Error::from)
     });

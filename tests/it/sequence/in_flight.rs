@@ -99,7 +99,7 @@ fn a_move_in_flight_while_a_kernel_computes_leaves_the_same_bits() {
                 let ran = polyshard::spmd(ranks, |world| {
                     let inputs = inputs(world, program)?;
                     let inputs: Vec<_> = inputs.iter().collect();
-                    let mut prepared = program.prepare(world)?.with_transport(transport)?;
+                    let mut prepared = program.prepare(world)?.with_transport(transport);
                     let before = world.bytes_received();
                     let once = prepared.run_all(&inputs)?;
                     let received = world.bytes_received() - before;

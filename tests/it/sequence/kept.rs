@@ -120,7 +120,7 @@ fn received_of<T: Element>(program: &Program, fill: impl Fn(usize, &[usize]) -> 
         let arrays = arrays.map(|(nth, input)| DistArray::from_fn(world, &input.sharding, |at| fill(nth, at)));
         let arrays = arrays.collect::<Result<Vec<_>, _>>()?;
         let before = world.bytes_received();
-        let mut prepared = program.prepare::<T>(world)?.with_transport(Transport::Messages)?;
+        let mut prepared = program.prepare::<T>(world)?.with_transport(Transport::Messages);
         prepared.run_all(&arrays.iter().collect::<Vec<_>>())?;
         Ok(world.bytes_received() - before)
     });

@@ -45,7 +45,7 @@ pub(super) fn run<T: Element>(program: &Program, fill: impl Fn(usize, &[usize]) 
             let arrays = arrays.map(|(nth, input)| DistArray::from_fn(world, &input.sharding, |at| fill(nth, at)));
             let arrays = arrays.collect::<Result<Vec<_>, _>>()?;
             let inputs: Vec<_> = arrays.iter().collect();
-            let mut prepared = read.prepare(world)?.with_transport(transport)?;
+            let mut prepared = read.prepare(world)?.with_transport(transport);
             let first = prepared.run_all(&inputs)?;
             for (array, (_, first)) in prepared.run_all(&inputs)?.iter().zip(&first) {
                 assert_eq!(array.1.block(), first.block(), "a second run differs\n{program}");

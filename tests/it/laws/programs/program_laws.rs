@@ -81,7 +81,7 @@ fn fail_midway(ranks: usize) -> Result<()> {
     spmd(ranks, |world| {
         LEAVES.set((world.rank() == 1).then_some(3));
         let [a, b] = ["A", "B"].map(|name| DistArray::filled(world, program.sharding(name), 1.0f64));
-        let mut prepared = program.prepare(world)?.with_transport(Transport::Messages)?;
+        let mut prepared = program.prepare(world)?.with_transport(Transport::Messages);
         prepared.run(&[&a?, &b?])?;
         Ok::<(), Error>(())
     })

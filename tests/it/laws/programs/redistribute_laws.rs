@@ -233,7 +233,7 @@ fn follow<T: Element>(world: &World, nodes: &[usize], source: &Sharding, target:
     let expected = DistArray::from_fn(world, target, element::<T>)?;
     let program = plan.program("A", T::DTYPE);
     for transport in [Transport::Messages, Transport::Shared, Transport::Auto] {
-        let mut there = program.prepare(world)?.with_transport(transport)?;
+        let mut there = program.prepare(world)?.with_transport(transport);
         for _ in 0..2 {
             let before = world.bytes_received();
             let Some(got) = unless_apart(world, nodes, there.run(&[&array]))? else {
