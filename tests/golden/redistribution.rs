@@ -56,32 +56,7 @@ impl<'world> Prepared<'world> {
     /// If the world has not as many ranks as the mesh, or there is too little memory.
     pub fn new(world: &'world World) -> Result<Self> {
         Ok(Self {
-            engine: Engine::new(world, [])?
-                .with_moves([
-                    Redistribution::by(
-                        world,
-                        &sharding_a_0(),
-                        Some(
-                            &sharding(
-                                &Mesh::new([("x", 2), ("y/3", 2), ("y%3", 3)]),
-                                [24, 10],
-                                [
-                                    Placement::block(0, AxisExpr::list(&["y%3", "x"])),
-                                    Placement::block(1, "y/3"),
-                                ],
-                            ),
-                        ),
-                        &sharding_a_1(),
-                        &Route::from(Leg::exchange([Reach::All, Reach::All, Reach::All])),
-                    )?,
-                    Redistribution::by(
-                        world,
-                        &sharding_a_1(),
-                        None,
-                        &sharding_a_2(),
-                        &Route::from(Leg::collective([2], Owners::Parts)),
-                    )?,
-                ]),
+            engine: Engine::new(world, [])?.with_moves(moves(world)?),
         })
     }
     /// Runs the program on all ranks, which each return their shards of what it computes.
@@ -90,7 +65,7 @@ impl<'world> Prepared<'world> {
     /// If the inputs are not sharded as the program expects them, or communication fails.
     pub fn run(&mut self, a_0: &DistArray<f32>) -> Result<DistArray<f32>> {
         a_0.expect("A", &sharding_a_0())?;
-        let world = self.engine.restart();
+        self.engine.restart();
         let mut a_1 = self.engine.target_of_move(0)?;
         self.engine.run_move(0, a_0, &mut a_1)?;
         let mut a_2 = self.engine.target_of_move(1)?;
@@ -98,4 +73,34 @@ impl<'world> Prepared<'world> {
         drop(a_1);
         Ok(a_2)
     }
+}
+
+/// The moves between arrays.
+fn moves(world: &World) -> Result<[Redistribution; 2usize]> {
+    // A' = A: permute, at most 80 bytes received per rank
+    let a_1 = Redistribution::by(
+        world,
+        &sharding_a_0(),
+        Some(
+            &sharding(
+                &Mesh::new([("x", 2), ("y/3", 2), ("y%3", 3)]),
+                [24, 10],
+                [
+                    Placement::block(0, AxisExpr::list(&["y%3", "x"])),
+                    Placement::block(1, "y/3"),
+                ],
+            ),
+        ),
+        &sharding_a_1(),
+        &Route::from(Leg::exchange([Reach::All, Reach::All, Reach::All])),
+    )?;
+    // A'' = A': all_gather(y%3), at most 160 bytes received per rank
+    let a_2 = Redistribution::by(
+        world,
+        &sharding_a_1(),
+        None,
+        &sharding_a_2(),
+        &Route::from(Leg::collective([2], Owners::Parts)),
+    )?;
+    Ok([a_1, a_2])
 }

@@ -42,38 +42,7 @@ impl<'world> Prepared<'world> {
     /// If the world has not as many ranks as the mesh, or there is too little memory.
     pub fn new(world: &'world World) -> Result<Self> {
         Ok(Self {
-            engine: Engine::new(world, [])?
-                .with_moves([
-                    Redistribution::by(
-                        world,
-                        &sharding_gradient_0(),
-                        None,
-                        &sharding_gradient_1(),
-                        &Route::from(
-                            Leg::collective([0], Owners::All)
-                                .by(
-                                    Algorithm::Procedure(
-                                        Lowered::from_steps(
-                                                vec![vec![0usize, 1usize, 2usize, 3usize]],
-                                                2usize,
-                                                vec![
-                                                    LoweredStep { collective : Collective::ReduceScatter, groups
-                                                    : vec![vec![0usize, 1usize], vec![2usize, 3usize]] .into(),
-                                                    parts : 1usize }, LoweredStep { collective :
-                                                    Collective::AllReduce, groups : vec![vec![0usize, 2usize],
-                                                    vec![1usize, 3usize]] .into(), parts : 2usize }, LoweredStep
-                                                    { collective : Collective::AllGather, groups :
-                                                    vec![vec![0usize, 1usize], vec![2usize, 3usize]] .into(),
-                                                    parts : 2usize }
-                                                ],
-                                            )
-                                            .and_then(Procedure::by_steps)
-                                            .expect("the steps were proved when this was generated"),
-                                    ),
-                                ),
-                        ),
-                    )?,
-                ]),
+            engine: Engine::new(world, [])?.with_moves(moves(world)?),
         })
     }
     /// Runs the program on all ranks, which each return their shards of what it computes.
@@ -82,9 +51,44 @@ impl<'world> Prepared<'world> {
     /// If the inputs are not sharded as the program expects them, or communication fails.
     pub fn run(&mut self, gradient_0: &DistArray<f64>) -> Result<DistArray<f64>> {
         gradient_0.expect("gradient", &sharding_gradient_0())?;
-        let world = self.engine.restart();
+        self.engine.restart();
         let mut gradient_1 = self.engine.target_of_move(0)?;
         self.engine.run_move(0, gradient_0, &mut gradient_1)?;
         Ok(gradient_1)
     }
+}
+
+/// The moves between arrays.
+fn moves(world: &World) -> Result<[Redistribution; 1usize]> {
+    // gradient' = gradient: all_reduce(data), at most 840016 bytes received per rank
+    let gradient_1 = Redistribution::by(
+        world,
+        &sharding_gradient_0(),
+        None,
+        &sharding_gradient_1(),
+        &Route::from(
+            Leg::collective([0], Owners::All)
+                .by(
+                    Algorithm::Procedure(
+                        Lowered::from_steps(
+                                vec![vec![0usize, 1usize, 2usize, 3usize]],
+                                2usize,
+                                vec![
+                                    LoweredStep { collective : Collective::ReduceScatter, groups
+                                    : vec![vec![0usize, 1usize], vec![2usize, 3usize]] .into(),
+                                    parts : 1usize }, LoweredStep { collective :
+                                    Collective::AllReduce, groups : vec![vec![0usize, 2usize],
+                                    vec![1usize, 3usize]] .into(), parts : 2usize }, LoweredStep
+                                    { collective : Collective::AllGather, groups :
+                                    vec![vec![0usize, 1usize], vec![2usize, 3usize]] .into(),
+                                    parts : 2usize }
+                                ],
+                            )
+                            .and_then(Procedure::by_steps)
+                            .expect("the steps were proved when this was generated"),
+                    ),
+                ),
+        ),
+    )?;
+    Ok([gradient_1])
 }

@@ -103,22 +103,7 @@ impl<'world> Prepared<'world> {
                     world,
                     [rows_1_table(), columns_2_table(), largest_3_table()],
                 )?
-                .with_moves([
-                    Redistribution::by(
-                        world,
-                        &sharding_a_3(),
-                        None,
-                        &sharding_a_4(),
-                        &Route::from(Leg::exchange([Reach::All])),
-                    )?,
-                    Redistribution::by(
-                        world,
-                        &sharding_a_5(),
-                        None,
-                        &sharding_a_7(),
-                        &Route::from(Leg::collective([0], Owners::Parts)),
-                    )?,
-                ]),
+                .with_moves(moves(world)?),
             room_0: Room::new(3usize),
             room_1: Room::new(2usize),
             room_2: Room::new(1usize),
@@ -322,4 +307,25 @@ fn largest_3_table() -> Kernel<'static> {
             [&sharding_z_8(), &sharding_s_9()],
         )
         .transfers([z_tile, s_tile])
+}
+
+/// The moves between arrays.
+fn moves(world: &World) -> Result<[Redistribution; 2usize]> {
+    // A'' = A': all_to_all(x), at most 96 bytes received per rank
+    let a_4 = Redistribution::by(
+        world,
+        &sharding_a_3(),
+        None,
+        &sharding_a_4(),
+        &Route::from(Leg::exchange([Reach::All])),
+    )?;
+    // A'''' = A''': all_gather(x), at most 336 bytes received per rank
+    let a_7 = Redistribution::by(
+        world,
+        &sharding_a_5(),
+        None,
+        &sharding_a_7(),
+        &Route::from(Leg::collective([0], Owners::Parts)),
+    )?;
+    Ok([a_4, a_7])
 }

@@ -3,10 +3,12 @@
 // program over (x: 3), i64
 //     input         X[5, 4]: replicated
 //     input         W[4, 7]: [1 @ x]
-//     input         scale_of[7, 6]: replicated
-//  1  run           Y = first(X, W), Y[m, n] += X[m, k] * W[k, n]
-//  2  move          Y' = Y: [1 @ x] to [0 @ x], all_to_all(x)
-//  3  run           Z = second(Y', scale_of), Z[m, n] += scale * Y[m, k] * scale_of[k, n]
+//     input         scale_of[7, 6]: [0 @ x]
+//  1  begin move    scale_of' = scale_of: [0 @ x] to replicated, all_gather(x)
+//  2  run           Y = first(X, W), Y[m, n] += X[m, k] * W[k, n]
+//  3  move          Y' = Y: [1 @ x] to [0 @ x], all_to_all(x)
+//     await         scale_of'
+//  4  run           Z = second(Y', scale_of'), Z[m, n] += scale * Y[m, k] * scale_of[k, n]
 //     output        Z[5, 6]: [0 @ x]
 
 use polyshard::runtime::emitted::*;
@@ -26,9 +28,9 @@ pub fn sharding_w_1() -> Sharding {
     sharding(&mesh(), [4, 7], [Placement::block(1, "x")])
 }
 
-/// Which rank owns which elements of `scale_of`: replicated.
+/// Which rank owns which elements of `scale_of`: [0 @ x].
 pub fn sharding_scale_of_2() -> Sharding {
-    Sharding::replicated(&mesh(), &[7, 6])
+    sharding(&mesh(), [7, 6], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `Y`: [1 @ x].
@@ -41,8 +43,13 @@ pub fn sharding_y_4() -> Sharding {
     sharding(&mesh(), [5, 7], [Placement::block(0, "x")])
 }
 
+/// Which rank owns which elements of `scale_of'`: replicated.
+pub fn sharding_scale_of_5() -> Sharding {
+    Sharding::replicated(&mesh(), &[7, 6])
+}
+
 /// Which rank owns which elements of `Z`: [0 @ x].
-pub fn sharding_z_5() -> Sharding {
+pub fn sharding_z_6() -> Sharding {
     sharding(&mesh(), [5, 6], [Placement::block(0, "x")])
 }
 
@@ -73,15 +80,7 @@ impl<'world> Prepared<'world> {
     pub fn new(world: &'world World) -> Result<Self> {
         Ok(Self {
             engine: Engine::new(world, [first_1_table(), second_2_table()])?
-                .with_moves([
-                    Redistribution::by(
-                        world,
-                        &sharding_y_3(),
-                        None,
-                        &sharding_y_4(),
-                        &Route::from(Leg::exchange([Reach::All])),
-                    )?,
-                ]),
+                .with_moves(moves(world)?),
         })
     }
     /// Runs the program on all ranks, which each return their shards of what it computes.
@@ -99,15 +98,19 @@ impl<'world> Prepared<'world> {
         w_1.expect("W", &sharding_w_1())?;
         scale_of_2.expect("scale_of", &sharding_scale_of_2())?;
         let world = self.engine.restart();
+        let mut scale_of_5 = self.engine.target_of_move(1)?;
+        self.engine.begin_move(1, scale_of_2, &mut scale_of_5)?;
         let mut y_3 = DistArray::filled(world, &sharding_y_3(), 0i64)?;
         self.first_1(x_0, w_1, &mut y_3)?;
         let mut y_4 = self.engine.target_of_move(0)?;
         self.engine.run_move(0, &y_3, &mut y_4)?;
         drop(y_3);
-        let mut z_5 = DistArray::filled(world, &sharding_z_5(), 0i64)?;
-        self.second_2(&y_4, scale_of_2, &mut z_5, scale_of_2_)?;
+        self.engine.end_move(1, scale_of_2, &mut scale_of_5)?;
+        let mut z_6 = DistArray::filled(world, &sharding_z_6(), 0i64)?;
+        self.second_2(&y_4, &scale_of_5, &mut z_6, scale_of_2_)?;
+        drop(scale_of_5);
         drop(y_4);
-        Ok(z_5)
+        Ok(z_6)
     }
     /// `Y[m, n] += X[m, k] * W[k, n]`.
     fn first_1(
@@ -197,7 +200,28 @@ fn second_2_table() -> Kernel<'static> {
             "Z[m, n] += scale * Y[m, k] * scale_of[k, n]",
             &mesh(),
             Assign::Add,
-            [&sharding_y_4(), &sharding_scale_of_2(), &sharding_z_5()],
+            [&sharding_y_4(), &sharding_scale_of_5(), &sharding_z_6()],
         )
         .transfers([y_tile, scale_of_tile, z_tile])
+}
+
+/// The moves between arrays.
+fn moves(world: &World) -> Result<[Redistribution; 2usize]> {
+    // Y' = Y: all_to_all(x), at most 64 bytes received per rank
+    let y_4 = Redistribution::by(
+        world,
+        &sharding_y_3(),
+        None,
+        &sharding_y_4(),
+        &Route::from(Leg::exchange([Reach::All])),
+    )?;
+    // scale_of' = scale_of: all_gather(x), at most 288 bytes received per rank
+    let scale_of_5 = Redistribution::by(
+        world,
+        &sharding_scale_of_2(),
+        None,
+        &sharding_scale_of_5(),
+        &Route::from(Leg::collective([0], Owners::Parts)),
+    )?;
+    Ok([y_4, scale_of_5])
 }
