@@ -23,7 +23,10 @@ impl<'w, T: Element> Engine<'w, T> {
 
     /// Begins a run of all statements, and returns the world. What a failed run left in flight is forgotten.
     pub fn restart(&mut self) -> &'w World {
-        self.restart_moves();
+        self.is_unfinished = true;
+        self.start();
+        // The runs of kernels that follow keep what is in flight.
+        self.end();
         self.world
     }
 
