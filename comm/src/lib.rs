@@ -34,6 +34,7 @@ pub mod mpi;
 mod piece;
 mod progress;
 #[cfg(test)]
+#[path = "tests/ranks.rs"]
 mod ranks;
 mod received;
 mod rounds;
