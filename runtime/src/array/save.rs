@@ -1,6 +1,5 @@
 //! Writing `.npy` files: rank 0 writes, the others send it their parts.
 
-use crate::comm::Broadcast;
 use crate::instances::Instances;
 use crate::{CompleteFile, DistArray, Element, Error, Output, Result, World, npy_header};
 use std::panic::Location;
@@ -73,23 +72,7 @@ impl CompleteNpy {
 
 /// Broadcasts the failure of rank 0, if it failed, to all ranks (MPI 3.1, section 5.4).
 pub(crate) fn agreed<R>(world: &World, result: Result<R>) -> Result<R> {
-    let comm = world.comm();
-    let message = result.as_ref().err().map_or(String::new(), ToString::to_string).into_bytes();
-    let mut len = message.len().to_ne_bytes();
-    if world.is_root() {
-        comm.broadcast(Broadcast::Send(&len))?;
-        if !message.is_empty() {
-            comm.broadcast(Broadcast::Send(&message))?;
-        }
-        return result;
-    }
-    comm.broadcast(Broadcast::Receive { root: 0, into: &mut len })?;
-    match usize::from_ne_bytes(len) {
-        0 => result,
-        len => {
-            let mut message = vec![0; len];
-            comm.broadcast(Broadcast::Receive { root: 0, into: &mut message })?;
-            Err(Error::Root { message: String::from_utf8_lossy(&message).into_owned() })
-        }
-    }
+    let message = result.as_ref().err().map_or(String::new(), ToString::to_string);
+    let message = world.broadcast_text(&message)?;
+    if world.is_root() || message.is_empty() { result } else { Err(Error::Root { message }) }
 }
