@@ -50,7 +50,7 @@ pub(in crate::mpi) struct Watch {
 
 /// A group of ranks whose collectives this process counts.
 #[derive(Clone)]
-pub(super) struct Group {
+pub(in crate::mpi) struct Group {
     /// The id: the same on all members, and unique to the group.
     id: u64,
     /// The world ranks of the members.
@@ -68,7 +68,7 @@ impl Group {
     }
 
     /// Counts messages that are posted: the member at the other end, whether it is sent to that member, and the bytes.
-    pub(super) fn note(&self, messages: impl Iterator<Item = (usize, bool, usize)>) -> Vec<Noted> {
+    pub(in crate::mpi) fn note(&self, messages: impl Iterator<Item = (usize, bool, usize)>) -> Vec<Noted> {
         let mut posted = self.posted.lock().unwrap_or_else(PoisonError::into_inner);
         let noted = messages.map(|(rank, is_sent, bytes)| {
             let number = &mut posted[rank][usize::from(is_sent)];
@@ -94,7 +94,7 @@ impl Group {
 }
 
 /// Marks the rank as waiting until dropped.
-pub(super) struct Waiting<'w>(&'w Watch);
+pub(in crate::mpi) struct Waiting<'w>(&'w Watch);
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
@@ -125,7 +125,10 @@ impl Watch {
     }
 
     /// Records that the rank waits for the members of a group to make the same call.
-    pub(super) fn meets(&self, group: &Group, call: &Call<'_>) -> Waiting<'_> {
+    pub(in crate::mpi) fn meets(&self, group: &Group, call: &Call<'_>) -> Option<Waiting<'_>> {
+        if self.is_waiting() {
+            return None;
+        }
         let number = group.calls.load(Ordering::Relaxed) + 1;
         group.calls.store(number, Ordering::Relaxed);
         let mut nth = CALL;
@@ -149,7 +152,10 @@ impl Watch {
         &self,
         from: impl ExactSizeIterator<Item = (usize, usize)>,
         to: impl ExactSizeIterator<Item = (usize, usize)>,
-    ) -> Waiting<'_> {
+    ) -> Option<Waiting<'_>> {
+        if self.is_waiting() {
+            return None;
+        }
         let (mut bytes, mut nth) = ([0, 0], PEERS);
         let count = from.len() + to.len();
         let from = from.map(|(rank, bytes)| (rank, bytes, 0));
@@ -165,7 +171,10 @@ impl Watch {
     }
 
     /// Records that the rank waits for a flight.
-    pub(super) fn flies(&self, noted: &[Noted]) -> Waiting<'_> {
+    pub(in crate::mpi) fn flies(&self, noted: &[Noted]) -> Option<Waiting<'_>> {
+        if self.is_waiting() {
+            return None;
+        }
         let bytes = |sent| noted.iter().filter(|one| one.is_sent == sent).map(|one| one.bytes as u64).sum();
         self.note(0, [FLIGHT, noted.len() as u64, bytes(false), bytes(true)]);
         let group = noted.first().map_or(0, |one| one.group);
@@ -178,14 +187,19 @@ impl Watch {
         self.words[first..].iter().zip(values).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
     }
 
-    fn waits(&self) -> Waiting<'_> {
+    /// Whether the rank is in a wait already: a call within another one is a part of it, and not recorded.
+    fn is_waiting(&self) -> bool {
+        self.turn.load(Ordering::Relaxed) % 2 == 1
+    }
+
+    fn waits(&self) -> Option<Waiting<'_>> {
         let turn = self.turn.load(Ordering::Relaxed);
         self.turn.store(turn + 1, Ordering::Release);
-        Waiting(self)
+        Some(Waiting(self))
     }
 
     /// Records what the rank is working on.
-    pub(super) fn works(&self, work: Option<Work>) {
+    pub(in crate::mpi) fn works(&self, work: Option<Work>) {
         *self.work.lock().unwrap_or_else(PoisonError::into_inner) = work;
     }
 
