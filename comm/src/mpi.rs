@@ -37,7 +37,6 @@ use crate::{CommError, Result};
 use mpi::ffi;
 use span::{Parts, Span, address, address_mut};
 use status::checked;
-use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
@@ -222,7 +221,7 @@ impl MpiCommunicator {
 
     /// Returns this rank's part of the group, watched as the group is; see [`Communicator::split`].
     fn divided(&self, color: usize, key: usize) -> Result<Self> {
-        let _waiting = self.meets(&Call::Split { color, key })?;
+        let _waiting = self.meets(Call::Split { color, key })?;
         let int = |value, argument| c_int::try_from(value).map_err(|_| CommError::Split { argument, value });
         let (which, key) = (int(color, "color")?, int(key, "key")?);
         // SAFETY: a null handle is a value like any other; MPI overwrites it.
@@ -313,7 +312,11 @@ impl Communicator for MpiCommunicator {
 
     fn collective(&self, collective: CollectiveCall<'_>) -> Result<()> {
         collective.check(self.size, self.rank)?;
-        let waiting = self.meets(&collective.call(self.rank, &|rank| self.members[rank], Cow::Borrowed))?;
+        let keep = |counts: &[usize]| match self.is_checked() {
+            true => counts.to_vec().into(),
+            false => vec![counts.iter().sum()].into(),
+        };
+        let waiting = self.meets(collective.call(self.rank, &|rank| self.members[rank], keep))?;
         if collective.is_in_order() {
             return in_order::carry_out(self, collective);
         }
@@ -368,7 +371,7 @@ impl Communicator for MpiCommunicator {
             // The counts that are compared are those of contiguous buffers.
             return Ok(false);
         }
-        let _waiting = self.meets(&Call::AllToAll { send: (&[]).into(), receive: (&[]).into() })?;
+        let _waiting = self.meets(Call::AllToAll { send: (&[]).into(), receive: (&[]).into() })?;
         let [out, back] = [(sends, data.len()), (receives, into.len())].map(|(layouts, len)| {
             let ends = layouts.iter().flatten().map(Layout::end);
             assert!(
@@ -406,7 +409,7 @@ impl Communicator for MpiCommunicator {
     }
 
     fn shared_memory(&self) -> Result<Rc<dyn SharedMemory>> {
-        let _waiting = self.meets(&Call::SharedMemory)?;
+        let _waiting = self.meets(Call::SharedMemory)?;
         Ok(Rc::new(memory::NodeMemory::new(self)?))
     }
 

@@ -234,7 +234,7 @@ impl SharedMemory for NodeMemory {
     fn gather(&self, header: Header, into: &mut Vec<Header>) -> Option<Result<()>> {
         let board = self.board.as_ref()?;
         let call = Call::Headers { about: "the inputs of a run".into() };
-        let _waiting = self.watching.as_ref().and_then(|watching| watching.watch.meets(&watching.group, &call));
+        let _waiting = self.watching.as_ref().and_then(|watching| watching.watch.meets(&watching.group, call));
         Some(board.gather(header, into, || self.progress()))
     }
 

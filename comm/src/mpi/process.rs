@@ -41,9 +41,6 @@ static TAKES_TURNS: AtomicBool = AtomicBool::new(false);
 static TOGETHER: Mutex<Option<String>> = Mutex::new(None);
 
 /// Returns a duplicate of `MPI_COMM_WORLD`, the same one each time.
-///
-/// # Errors
-/// If MPI has been finalised, another thread uses it, or it fails.
 pub(super) fn world() -> Result<ffi::MPI_Comm> {
     if let Some(world) = WORLD.get() {
         return Ok(world);

@@ -64,8 +64,8 @@ impl Start {
         match self.ends {
             None => Ok(()),
             // Ranks that call something else meanwhile get an error.
-            Some(_) if self.comm.is_checked() => self.comm.meets(&Call::End).map(drop),
-            Some(ends) => come_to_an_end(ends, &Call::End),
+            Some(_) if self.comm.is_checked() => self.comm.meets(Call::End).map(drop),
+            Some(ends) => come_to_an_end(ends, Call::End),
         }
     }
 }
@@ -97,7 +97,7 @@ fn begin(world: &MpiCommunicator, limit: Duration) -> Result<(&'static MpiCommun
 /// Waits until all processes end; ends all at once if others end a program as if this process still ran it.
 fn leave() {
     let Some((ends, _)) = AT_THE_END.get() else { return };
-    if let Err(error) = come_to_an_end(ends, &Call::Exit) {
+    if let Err(error) = come_to_an_end(ends, Call::Exit) {
         process::fail(&error.to_string());
     }
 }
@@ -106,15 +106,15 @@ fn leave() {
 ///
 /// # Errors
 /// If some have reached the end of the program and others the end of their process.
-fn come_to_an_end(ends: &MpiCommunicator, call: &Call<'_>) -> Result<()> {
+fn come_to_an_end(ends: &MpiCommunicator, call: Call<'static>) -> Result<()> {
+    let is_exit = call == Call::Exit;
     let _waiting = ends.meets(call)?;
-    let headers = exchange_words(ends, "the end of a program", [u64::from(*call == Call::Exit)])?;
+    let headers = exchange_words(ends, "the end of a program", [u64::from(is_exit)])?;
     let others: Vec<usize> = (0..ends.size).filter(|&rank| headers[rank] != headers[ends.rank]).collect();
     if others.is_empty() {
         return Ok(());
     }
-    let (own, other) =
-        if *call == Call::Exit { (Operation::Left, Operation::Ended) } else { (Operation::Ended, Operation::Left) };
+    let (own, other) = if is_exit { (Operation::Left, Operation::Ended) } else { (Operation::Ended, Operation::Left) };
     let operation = |rank| (rank, if others.contains(&rank) { other.clone() } else { own.clone() });
     let message = deadlock((0..ends.size).map(operation));
     process::all_say(&message);

@@ -1,12 +1,11 @@
 //! The calls of programs on MPI: each is recorded, so that a rank that waits long can report where, and compared with
 //! those of the others in checked programs.
 //!
-//! Recording a call costs a few stores ([`watch`]). A thread of each process reads the records, and finds out with those of
+//! Recording a call costs a lock that is free ([`watch`]). A thread of each process reads the records, and finds out with those of
 //! the other processes which ranks are missing ([`watchdog`], [`verdict`]). In a checked program all members of a group agree
 //! on their calls before each collective ([`agreement`]).
 
 mod agreement;
-mod header;
 mod report;
 mod verdict;
 pub(super) mod watch;
@@ -56,15 +55,16 @@ impl Drop for Watching {
 
 impl MpiCommunicator {
     /// Records this rank's call if the group is watched, and in a checked program agrees on it with the others.
-    pub(super) fn meets(&self, call: &Call<'_>) -> Result<Option<Waiting<'static>>> {
+    pub(super) fn meets(&self, call: Call<'static>) -> Result<Option<Waiting<'static>>> {
         // Other ranks may write into this rank's memory until all have called the fence.
-        if *call != Call::Fence {
+        if call != Call::Fence {
             process::check_flights()?;
         }
         let Some(watching) = &self.watching else { return Ok(None) };
+        let compared = watching.is_checked.then(|| call.clone());
         let waiting = watching.watch.meets(&watching.group, call);
-        if waiting.is_some() && watching.is_checked {
-            agreement::reach(self, watching.watch.size, call)?;
+        if let (Some(_), Some(call)) = (&waiting, compared) {
+            agreement::reach(self, watching.watch.size, &call)?;
         }
         Ok(waiting)
     }
@@ -72,8 +72,8 @@ impl MpiCommunicator {
     /// Records that this rank waits for messages if the group is watched: the senders and receivers, and the lengths.
     pub(super) fn waits(
         &self,
-        from: impl ExactSizeIterator<Item = (usize, usize)>,
-        to: impl ExactSizeIterator<Item = (usize, usize)>,
+        from: impl Iterator<Item = (usize, usize)>,
+        to: impl Iterator<Item = (usize, usize)>,
     ) -> Option<Waiting<'static>> {
         let in_world = |(rank, bytes): (usize, usize)| (self.members[rank], bytes);
         self.watching.as_ref()?.watch.messages(from.map(in_world), to.map(in_world))

@@ -4,7 +4,6 @@
 //! if ranks call an all-to-all, whose counts differ by rank. Then the collective runs, and cannot hang any more. A rank that makes
 //! no collective call, or one in another group, keeps the others waiting here, where the [watchdog](super::watchdog) finds them.
 
-use super::header;
 use crate::call::{Call, disagreement};
 use crate::mpi::{MpiCommunicator, process};
 use crate::words::{Operation, deadlock, within};
@@ -19,11 +18,11 @@ pub(super) fn reach(comm: &MpiCommunicator, world: usize, call: &Call<'_>) -> Re
     if comm.size == 1 {
         return Ok(());
     }
-    let bytes = match call {
+    let bytes = bytes_of(match call {
         // Its arguments differ by rank.
-        Call::Split { .. } => header::of_call(&Call::Split { color: 0, key: 0 }),
-        call => header::of_call(call),
-    };
+        Call::Split { .. } => &Call::Split { color: 0, key: 0 },
+        call => call,
+    });
     let mut hasher = DefaultHasher::new();
     bytes.hash(&mut hasher);
     let mut header = Header::default();
@@ -36,10 +35,21 @@ pub(super) fn reach(comm: &MpiCommunicator, world: usize, call: &Call<'_>) -> Re
     let counts: Vec<usize> = told.iter().map(|header| header[0] as usize).collect();
     let mut all = vec![0; counts.iter().sum()];
     comm.all_gather_parts(&bytes, &mut all, &counts)?;
-    let calls = crate::starts(&counts).zip(&counts).map(|(start, count)| header::to_call(&all[start..start + count]));
-    let Some(message) = judge(&comm.members, &calls.collect::<Result<Vec<_>>>()?, world) else { return Ok(()) };
+    let parts = crate::starts(&counts).zip(&counts).map(|(start, count)| &all[start..start + count]);
+    let Some(message) = judge(&comm.members, &parts.map(call_of).collect::<Result<Vec<_>>>()?, world) else {
+        return Ok(());
+    };
     process::all_say(&message);
     Err(Error::Mismatch(message))
+}
+
+fn bytes_of(call: &Call<'_>) -> Vec<u8> {
+    serde_json::to_vec(call).expect("a call is plain data: this is a bug in polyshard")
+}
+
+fn call_of(bytes: &[u8]) -> Result<Call<'static>> {
+    let unreadable = "ranks exchanged headers that do not match: they must run the same program";
+    serde_json::from_slice(bytes).map_err(|_| Error::Mpi(unreadable.into()))
 }
 
 /// Describes how the calls of the members of a group disagree, if they do.
@@ -54,4 +64,40 @@ fn judge(members: &[usize], calls: &[Call<'_>], world: usize) -> Option<String> 
         call => Operation::Waits(within(&call.to_string(), members, world)),
     };
     Some(deadlock(members.iter().zip(calls).map(|(&rank, call)| (rank, operation(call)))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DType, ReduceOp};
+
+    #[test]
+    fn calls_come_back_as_they_were() {
+        let (dtype, op) = (DType::I32, ReduceOp::Min);
+        let calls = [
+            Call::Barrier,
+            Call::Broadcast { root: 3, bytes: 1 << 40 },
+            Call::AllGather { counts: vec![4, 0, 9].into() },
+            Call::AllToAll { send: vec![1, 2].into(), receive: vec![3, 4].into() },
+            Call::Reduce { root: 1, bytes: 8, dtype, op },
+            Call::AllReduce { bytes: 12, dtype: DType::F32, op: ReduceOp::Sum },
+            Call::ReduceScatter { counts: vec![8, 16].into(), dtype, op },
+            Call::Headers { about: "gather to 2 of f64, ä".into() },
+            Call::Split { color: 7, key: 1 },
+            Call::Fence,
+            Call::SharedMemory,
+            Call::End,
+            Call::Exit,
+        ];
+        for call in calls {
+            assert_eq!(call_of(&bytes_of(&call)), Ok(call));
+        }
+    }
+
+    #[test]
+    fn what_is_no_call_is_an_error() {
+        for bytes in [&b""[..], b"[]", br#""Barter""#, &bytes_of(&Call::Split { color: 7, key: 1 })[1..]] {
+            assert!(call_of(bytes).unwrap_err().to_string().contains("headers that do not match"));
+        }
+    }
 }
