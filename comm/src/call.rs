@@ -2,11 +2,14 @@
 
 use super::words::{amount, sentence};
 use crate::{DType, ReduceOp};
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt;
+#[cfg(feature = "mpi")]
+use std::mem::discriminant;
 
 /// One rank's call of a collective, without the data. Roots are world ranks; lengths are bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Call<'a> {
     Barrier,
     Broadcast {
@@ -38,7 +41,7 @@ pub(super) enum Call<'a> {
     },
     /// An exchange of headers, and their subject.
     Headers {
-        about: Cow<'a, str>,
+        about: Cow<'static, str>,
     },
     Split {
         color: usize,
@@ -53,6 +56,21 @@ pub(super) enum Call<'a> {
     /// This rank's process ends.
     #[cfg(feature = "mpi")]
     Exit,
+}
+
+#[cfg(feature = "mpi")]
+impl Call<'_> {
+    /// Returns whether ranks that make the two calls do not wait for each other for ever: they are of one kind, and have one root,
+    /// or are both ends.
+    pub(super) fn meets(&self, other: &Self) -> bool {
+        let root = |call: &Self| match *call {
+            Self::Broadcast { root, .. } | Self::Reduce { root, .. } => Some(root),
+            _ => None,
+        };
+        let is_end = |call: &Self| matches!(call, Self::End | Self::Exit);
+        let is_same = discriminant(self) == discriminant(other) && root(self) == root(other);
+        is_same || is_end(self) && is_end(other)
+    }
 }
 
 /// Describes how the calls of the `members` (world ranks) of a group, one each, disagree, if they do.
@@ -169,6 +187,15 @@ mod tests {
         assert!(shown(&[reduce(DType::F32, ReduceOp::Sum), reduce(DType::I32, ReduceOp::Max)]).starts_with(
             "rank 4 calls all-reduce of 8 bytes (sum of f32), rank 5 calls all-reduce of 8 bytes (max of i32)"
         ));
+    }
+
+    #[cfg(feature = "mpi")]
+    #[test]
+    fn calls_meet_if_they_are_of_a_kind_with_one_root() {
+        let broadcast = |root, bytes| Call::Broadcast { root, bytes };
+        assert!(broadcast(1, 8).meets(&broadcast(1, 9)) && !broadcast(1, 8).meets(&broadcast(2, 8)));
+        assert!(gather(&[1]).meets(&gather(&[2])) && !gather(&[1]).meets(&Call::Barrier));
+        assert!(Call::End.meets(&Call::Exit) && !Call::Exit.meets(&Call::Barrier));
     }
 
     #[test]

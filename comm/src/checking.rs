@@ -1,4 +1,4 @@
-//! Whether a program is checked, and how long a rank waits before it reports where it is, from the environment.
+//! What variables of the environment choose: whether a program is checked, and how long a rank waits before it reports where it is.
 
 use crate::{LaunchError, Result};
 use std::time::Duration;
@@ -11,20 +11,43 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// # Errors
 /// If a variable of the environment has an invalid value.
 pub fn settings(asked: bool) -> Result<(bool, Duration)> {
-    from(asked, |name| std::env::var(name).ok())
+    from(asked, variable)
+}
+
+/// Returns the value of a variable of the environment.
+pub fn variable(name: &str) -> Option<String> {
+    std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+}
+
+/// Returns the choice that the value of the variable `name` names, or `default` if it is unset or empty.
+///
+/// # Errors
+/// [`LaunchError::Variable`] if it names none.
+///
+/// # Panics
+/// If there are no choices.
+pub fn chosen<T: Copy>(name: &'static str, value: Option<String>, default: T, choices: &[(&str, T)]) -> Result<T> {
+    let Some(value) = value.as_deref().map(str::trim).filter(|value| !value.is_empty()) else { return Ok(default) };
+    let choice = choices.iter().find(|choice| choice.0 == value).map(|choice| choice.1);
+    choice.ok_or_else(|| {
+        let names: Vec<&str> = choices.iter().map(|choice| choice.0).collect();
+        let (last, others) = names.split_last().expect("a variable has choices");
+        let expected = format!("{} or {last}", others.join(", "));
+        LaunchError::Variable { name, value: value.into(), expected }.into()
+    })
 }
 
 fn from(asked: bool, variable: impl Fn(&str) -> Option<String>) -> Result<(bool, Duration)> {
-    let asked = match variable("POLYSHARD_CHECK").as_deref().map(str::trim) {
-        None | Some("" | "0") => asked,
-        Some("1") => true,
-        Some(value) => return Err(LaunchError::Check { value: value.into() }.into()),
-    };
-    let limit = match variable("POLYSHARD_WAIT_SECONDS") {
+    let asked = chosen("POLYSHARD_CHECK", variable("POLYSHARD_CHECK"), asked, &[("1", true), ("0", asked)])?;
+    let name = "POLYSHARD_WAIT_SECONDS";
+    let limit = match variable(name) {
         None => LIMIT,
         Some(value) => match value.trim().parse().map(Duration::try_from_secs_f64) {
             Ok(Ok(limit)) if !limit.is_zero() => limit,
-            _ => return Err(LaunchError::WaitSeconds { value }.into()),
+            _ => {
+                let expected = "a number of seconds above 0, such as 10".into();
+                return Err(LaunchError::Variable { name, value, expected }.into());
+            }
         },
     };
     Ok((asked, limit))

@@ -26,9 +26,6 @@ pub(super) trait Transfer: Send {
     fn poll(&mut self) -> Result<bool>;
 
     /// Waits until [`poll`](Self::poll) would return true or an error.
-    ///
-    /// # Errors
-    /// If a rank failed, or the ranks wait for each other.
     fn wait(&mut self) -> Result<()>;
 
     /// Calls `read` with the index of each received message and its bytes; all messages are done.

@@ -34,6 +34,7 @@ pub mod mpi;
 mod piece;
 mod progress;
 #[cfg(test)]
+#[path = "tests/ranks.rs"]
 mod ranks;
 mod received;
 mod rounds;
@@ -105,6 +106,21 @@ pub fn exchange_words<const N: usize>(
     let mut headers = Vec::new();
     comm.exchange_headers(tag.into(), header, &mut headers)?;
     Ok(headers.iter().map(|header| std::array::from_fn(|nth| header[nth])).collect())
+}
+
+/// Returns the text of rank `root` on all ranks; those of the others are ignored. Collective.
+///
+/// # Errors
+/// As for [`Communicator::broadcast`].
+pub fn broadcast_text(comm: &(impl Communicator + ?Sized), root: usize, text: &str) -> Result<String> {
+    let lengths = exchange_words(comm, format!("a text of rank {root}"), [text.len() as u64])?;
+    if comm.rank() == root {
+        comm.broadcast(Broadcast::Send(text.as_bytes()))?;
+        return Ok(text.into());
+    }
+    let mut received = vec![0; lengths[root][0] as usize];
+    comm.broadcast(Broadcast::Receive { root, into: &mut received })?;
+    Ok(String::from_utf8_lossy(&received).into_owned())
 }
 
 /// Why a rank communicates: the kernel that runs, the tensor that moves, and the caller's line.

@@ -5,8 +5,8 @@
 //! datatype (`span`). Reductions use a scratch buffer that the group reuses (`reduction`).
 //!
 //! Errors are returned, not fatal: each communicator has `MPI_ERRORS_RETURN`, and each code becomes an
-//! [`Error::Mpi`] with MPI's own text and the operation (`status`). MPI does not detect that ranks wait for
-//! each other, or call different collectives; `watched`, which wraps this communicator in programs, does.
+//! [`Error::Mpi`](crate::Error::Mpi) with MPI's own text and the operation (`status`). MPI does not detect that ranks wait for
+//! each other, or call different collectives; in programs, whose groups are `watched`, this communicator does.
 //!
 //! Only this file and its submodules call MPI, and only they are unsafe. They rely on four facts: MPI is initialised and not
 //! finalised while a communicator is used (`process`), no call leaves a request behind except in a flight, which owns its
@@ -15,7 +15,6 @@
 #![expect(unsafe_code, reason = "calls the MPI C library")]
 
 mod board;
-mod datatype;
 mod exchange;
 mod flight;
 mod memory;
@@ -30,42 +29,44 @@ mod watched;
 use super::received::Counter;
 use super::{
     Broadcast, Carrier, CollectiveCall, Communicator, Flight, Header, Lane, Layout, Piece, Received, SharedMemory,
-    check, in_order,
+    Work, check, in_order,
 };
+use crate::call::Call;
 use crate::progress::take_back;
-use crate::{CommError, Error, Result};
+use crate::{CommError, Result};
 use mpi::ffi;
 use span::{Parts, Span, address, address_mut};
 use status::checked;
-use std::cell::{OnceCell, RefCell};
+use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
 use std::ptr;
 use std::rc::Rc;
 use std::sync::Arc;
+use watched::Watching;
 
 /// All blocking messages have one tag: they match in order, by group and rank.
 const TAG: c_int = 0;
 
 /// The carrier of a [`Lane`].
-struct Handed<T>(T);
+struct Handed(MpiCommunicator);
 
 // SAFETY: only this library communicates over a lane. No two threads call MPI at the same time: all calls are made by the thread that MPI
 // belongs to, or, while it computes, by its progress thread, which `process::check_progress` allows if the library does. Before each call
 // the former takes back the work that it has lent to the latter (`take_back`), which holds a lock while it calls.
-unsafe impl<T: Carrier> Send for Handed<T> {}
+unsafe impl Send for Handed {}
 
-impl<T: Carrier> Carrier for Handed<T> {
+impl Carrier for Handed {
     fn post(&self, sends: Vec<(usize, Arc<Piece>)>, receives: Vec<(usize, Piece)>) -> Result<Flight> {
-        self.0.post(sends, receives)
+        Communicator::post(&self.0, sends, receives)
     }
 
     fn poll(&self, flights: &mut [&mut Flight]) -> Result<usize> {
-        self.0.poll(flights)
+        Communicator::poll(&self.0, flights)
     }
 
     fn wait(&self, flights: &mut [&mut Flight]) -> Result<()> {
-        self.0.wait(flights)
+        Communicator::wait(&self.0, flights)
     }
 }
 
@@ -82,8 +83,10 @@ pub struct MpiCommunicator {
     limit: usize,
     /// Shared by all groups of this process.
     received: Arc<Counter>,
-    /// The world ranks of all ranks, once requested.
-    members: OnceCell<Arc<[usize]>>,
+    /// The world ranks of all ranks.
+    members: Arc<[usize]>,
+    /// How its calls are recorded and compared, in a program.
+    watching: Option<Watching>,
     /// Result buffer of reductions; 8-byte words, so that every element type is aligned.
     scratch: RefCell<Vec<u64>>,
 }
@@ -145,8 +148,9 @@ impl MpiCommunicator {
             checked("asking for the rank", ffi::MPI_Comm_rank(raw, &mut rank))?;
             checked("asking for the size", ffi::MPI_Comm_size(raw, &mut size))?;
         }
-        let (rank, size, scratch, members) = (rank as usize, size as usize, RefCell::default(), OnceCell::new());
-        Ok(Self { handle: raw, _stays: PhantomData, rank, size, owned, limit, received, members, scratch })
+        let (rank, size, members) = (rank as usize, size as usize, process::world_ranks(raw, size).into());
+        let (_stays, scratch, watching) = (PhantomData, RefCell::default(), None);
+        Ok(Self { handle: raw, _stays, rank, size, owned, limit, received, members, watching, scratch })
     }
 
     fn broadcast_part(&self, part: Broadcast<'_>) -> Result<()> {
@@ -165,45 +169,41 @@ impl MpiCommunicator {
     fn all_gather_parts(&self, send: &[u8], into: &mut [u8], counts: &[usize]) -> Result<()> {
         // Every rank has the same counts, so every rank takes the same branch.
         if counts.iter().all(|&count| count == counts[0]) {
-            let span = self.span(counts[0])?;
-            // SAFETY: `send` has one span and `into` one span per rank, as the counts say.
-            let code = unsafe {
-                let (from, to) = (address(send), address_mut(into));
-                ffi::MPI_Allgather(from, span.count, span.datatype, to, span.count, span.datatype, self.raw())
-            };
-            checked("all-gather", code)
-        } else {
-            let int_counts: Vec<c_int> = counts.iter().map(|&count| count as c_int).collect();
-            let starts: Vec<c_int> = crate::starts(counts).map(|start| start as c_int).collect();
-            // SAFETY: the counts and starts cover `into` exactly and fit a C int, and `send` has this rank's
-            // count.
-            let code = unsafe {
-                ffi::MPI_Allgatherv(
-                    address(send),
-                    send.len() as c_int,
-                    ffi::RSMPI_UINT8_T,
-                    address_mut(into),
-                    int_counts.as_ptr(),
-                    starts.as_ptr(),
-                    ffi::RSMPI_UINT8_T,
-                    self.raw(),
-                )
-            };
-            checked("all-gather", code)
+            return self.all_gather_equal("all-gather", send, into);
         }
+        let int_counts: Vec<c_int> = counts.iter().map(|&count| count as c_int).collect();
+        let starts: Vec<c_int> = crate::starts(counts).map(|start| start as c_int).collect();
+        // SAFETY: the counts and starts cover `into` exactly and fit a C int, and `send` has this rank's count.
+        let code = unsafe {
+            ffi::MPI_Allgatherv(
+                address(send),
+                send.len() as c_int,
+                ffi::RSMPI_UINT8_T,
+                address_mut(into),
+                int_counts.as_ptr(),
+                starts.as_ptr(),
+                ffi::RSMPI_UINT8_T,
+                self.raw(),
+            )
+        };
+        checked("all-gather", code)
+    }
+
+    /// Gathers parts that are as long as `send` on all ranks.
+    fn all_gather_equal(&self, operation: &str, send: &[u8], into: &mut [u8]) -> Result<()> {
+        let span = self.span(send.len())?;
+        // SAFETY: `send` has one span, and `into` one span per rank.
+        let code = unsafe {
+            let (from, to) = (address(send), address_mut(into));
+            ffi::MPI_Allgather(from, span.count, span.datatype, to, span.count, span.datatype, self.raw())
+        };
+        checked(operation, code)
     }
 
     fn all_gather_headers(&self, header: Header, into: &mut Vec<Header>) -> Result<()> {
         into.clear();
         into.resize(self.size, Header::default());
-        let (from, to) = (bytemuck::bytes_of(&header), bytemuck::cast_slice_mut(into));
-        let count = from.len() as c_int;
-        // SAFETY: `from` has `count` bytes, and `to` has as many for each rank.
-        let code = unsafe {
-            let byte = ffi::RSMPI_UINT8_T;
-            ffi::MPI_Allgather(address(from), count, byte, address_mut(to), count, byte, self.raw())
-        };
-        checked("an exchange of headers", code)
+        self.all_gather_equal("an exchange of headers", bytemuck::bytes_of(&header), bytemuck::cast_slice_mut(into))
     }
 
     fn raw(&self) -> ffi::MPI_Comm {
@@ -219,26 +219,18 @@ impl MpiCommunicator {
         self.received.message(bytes);
     }
 
-    /// Returns this rank's part of the group; see [`Communicator::split`].
+    /// Returns this rank's part of the group, watched as the group is; see [`Communicator::split`].
     fn divided(&self, color: usize, key: usize) -> Result<Self> {
+        let _waiting = self.meets(Call::Split { color, key })?;
         let int = |value, argument| c_int::try_from(value).map_err(|_| CommError::Split { argument, value });
-        let (color, key) = (int(color, "color")?, int(key, "key")?);
+        let (which, key) = (int(color, "color")?, int(key, "key")?);
         // SAFETY: a null handle is a value like any other; MPI overwrites it.
         let mut raw = unsafe { ffi::RSMPI_COMM_NULL };
         // SAFETY: the communicator is live, and `raw` is a local.
-        checked("split", unsafe { ffi::MPI_Comm_split(self.raw(), color, key, &mut raw) })?;
-        Self::new(raw, true, self.limit, Arc::clone(&self.received))
-    }
-
-    /// The world ranks of all ranks of the group.
-    fn members(&self) -> &Arc<[usize]> {
-        let ranks = || (0..self.size as c_int).collect::<Vec<_>>();
-        self.members.get_or_init(|| process::world_ranks(self.raw(), &ranks()).into())
-    }
-
-    /// Returns the error that a message from `from` is not as long as its buffer.
-    fn length(&self, from: usize, expected: usize, sent: Option<usize>) -> Error {
-        check::length(process::world_rank(self.raw(), self.rank), process::world_rank(self.raw(), from), expected, sent)
+        checked("split", unsafe { ffi::MPI_Comm_split(self.raw(), which, key, &mut raw) })?;
+        let mut part = Self::new(raw, true, self.limit, Arc::clone(&self.received))?;
+        part.watching = self.watching.as_ref().map(|watching| watching.divided(color, &part.members));
+        Ok(part)
     }
 }
 
@@ -253,12 +245,13 @@ impl Communicator for MpiCommunicator {
 
     fn world_rank(&self, rank: usize) -> usize {
         assert!(rank < self.size, "no rank {rank}: the group has ranks 0..{}", self.size);
-        process::world_rank(self.raw(), rank)
+        self.members[rank]
     }
 
     fn send(&self, to: usize, data: &[u8]) -> Result<()> {
         process::check_flights()?;
         check::peer(self.size, self.rank, to)?;
+        let _waiting = self.waits([].into_iter(), [(to, data.len())].into_iter());
         let span = self.span(data.len())?;
         // SAFETY: MPI reads `data`, which `span` describes, and no longer uses it when the call returns.
         let code = unsafe { ffi::MPI_Send(address(data), span.count, span.datatype, to as c_int, TAG, self.raw()) };
@@ -268,6 +261,7 @@ impl Communicator for MpiCommunicator {
     fn receive(&self, from: usize, into: &mut [u8]) -> Result<()> {
         process::check_flights()?;
         check::peer(self.size, self.rank, from)?;
+        let _waiting = self.waits([(from, into.len())].into_iter(), [].into_iter());
         let span = self.span(into.len())?;
         let mut status = status::empty();
         // SAFETY: MPI writes at most `into`, which `span` describes, and the status.
@@ -281,6 +275,8 @@ impl Communicator for MpiCommunicator {
     fn exchange(&self, sends: &[(usize, &[u8])], receives: &mut [(usize, &mut [u8])]) -> Result<()> {
         process::check_flights()?;
         check::exchange(self.size, self.rank, sends, receives)?;
+        let from = receives.iter().map(|(from, into)| (*from, into.len()));
+        let _waiting = self.waits(from, sends.iter().map(|(to, data)| (*to, data.len())));
         match (sends, &mut *receives) {
             (&[(to, data)], [(from, into)]) if to != self.rank => self.send_receive(to, data, *from, into),
             (sends, receives) => self.send_receive_all(sends, receives),
@@ -289,27 +285,45 @@ impl Communicator for MpiCommunicator {
 
     fn post(&self, sends: Vec<(usize, Arc<Piece>)>, receives: Vec<(usize, Piece)>) -> Result<Flight> {
         process::check_flights()?;
-        super::flight::post([self.size, self.rank], &process::dropped(), sends, receives, |sends, receives| {
-            self.start(sends, receives)
-        })
+        let start = |sends, receives| self.start(sends, receives);
+        let mut flight = super::flight::post([self.size, self.rank], &process::dropped(), sends, receives, start)?;
+        if let Some(watching) = &self.watching {
+            flight.noted = watching.group.note(flight.messages());
+        }
+        Ok(flight)
     }
 
+    // A rank that polls is not recorded: between two polls it computes, and may still do anything. If it polls for ever for a
+    // message that cannot arrive, it hangs like a rank that computes for ever; `wait` is for ranks that have nothing else to do.
     fn poll(&self, flights: &mut [&mut Flight]) -> Result<usize> {
         process::check_flights()?;
         super::flight::poll(flights, Some(&self.received))
     }
 
-    fn collective(&self, collective: CollectiveCall<'_>) -> Result<()> {
-        // Other ranks may write into this rank's memory until all have called the fence.
-        if !matches!(collective, CollectiveCall::Fence) {
-            process::check_flights()?;
+    fn wait(&self, flights: &mut [&mut Flight]) -> Result<()> {
+        for flight in &mut *flights {
+            if Communicator::poll(self, &mut [flight])? == 0 {
+                let _waiting = self.watching.as_ref().and_then(|watching| watching.watch.flies(&flight.noted));
+                flight.wait()?;
+            }
         }
+        Communicator::poll(self, flights).map(drop)
+    }
+
+    fn collective(&self, collective: CollectiveCall<'_>) -> Result<()> {
+        collective.check(self.size, self.rank)?;
+        let keep = |counts: &[usize]| match self.is_checked() {
+            true => counts.to_vec().into(),
+            false => vec![counts.iter().sum()].into(),
+        };
+        let waiting = self.meets(collective.call(self.rank, &|rank| self.members[rank], keep))?;
         if collective.is_in_order() {
             return in_order::carry_out(self, collective);
         }
-        collective.check(self.size, self.rank)?;
         let received = collective.received(self.size, self.rank);
         match collective {
+            // Ranks that have agreed have already waited for each other.
+            CollectiveCall::Barrier | CollectiveCall::Fence if self.is_checked() && waiting.is_some() => {}
             // A rank that fails ends all processes, so no failure could end the wait at a fence early.
             CollectiveCall::Barrier | CollectiveCall::Fence => {
                 // SAFETY: the communicator is live.
@@ -332,10 +346,10 @@ impl Communicator for MpiCommunicator {
                 unsafe { self.all_to_all_parts(send, &from, into, &to) }?;
             }
             CollectiveCall::Reduce { root, data, combining } => {
-                self.reduce_pieces(root, data, combining.dtype, combining.op)?
+                self.reduce_pieces(Some(root), data, combining.dtype, combining.op)?
             }
             CollectiveCall::AllReduce { data, combining } => {
-                self.all_reduce_pieces(data, combining.dtype, combining.op)?
+                self.reduce_pieces(None, data, combining.dtype, combining.op)?
             }
             CollectiveCall::ReduceScatter { send, into, counts, combining } => {
                 self.reduce_scatter_parts(send, into, counts, combining.dtype, combining.op)?;
@@ -353,7 +367,11 @@ impl Communicator for MpiCommunicator {
         receives: &[Option<Layout>],
         into: &mut [u8],
     ) -> Result<bool> {
-        process::check_flights()?;
+        if self.is_checked() {
+            // The counts that are compared are those of contiguous buffers.
+            return Ok(false);
+        }
+        let _waiting = self.meets(Call::AllToAll { send: (&[]).into(), receive: (&[]).into() })?;
         let [out, back] = [(sends, data.len()), (receives, into.len())].map(|(layouts, len)| {
             let ends = layouts.iter().flatten().map(Layout::end);
             assert!(
@@ -369,13 +387,21 @@ impl Communicator for MpiCommunicator {
     }
 
     fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>> {
-        process::check_flights()?;
         Ok(Box::new(self.divided(color, key)?))
     }
 
     fn lane(&self) -> Result<Lane> {
-        process::check_flights()?;
         Ok(Lane::new(Handed(self.divided(0, self.rank)?)))
+    }
+
+    fn note(&self, work: Option<Work>) {
+        if let Some(watching) = &self.watching {
+            watching.watch.works(work);
+        }
+    }
+
+    fn is_checked(&self) -> bool {
+        self.watching.as_ref().is_some_and(|watching| watching.is_checked)
     }
 
     fn count_in_place(&self, bytes: usize) {
@@ -383,7 +409,8 @@ impl Communicator for MpiCommunicator {
     }
 
     fn shared_memory(&self) -> Result<Rc<dyn SharedMemory>> {
-        Ok(Rc::new(memory::NodeMemory::new(self, true)?))
+        let _waiting = self.meets(Call::SharedMemory)?;
+        Ok(Rc::new(memory::NodeMemory::new(self)?))
     }
 
     fn received(&self) -> Received {

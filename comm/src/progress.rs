@@ -13,7 +13,7 @@
 //! transfers back, so only one thread of a rank communicates at a time. Messages and their order are the same either way, and so is
 //! every bit of the result.
 
-use crate::{LaunchError, Result};
+use crate::{LaunchError, Result, checking};
 use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -52,19 +52,16 @@ impl Progress {
     /// Returns the value that the environment sets, `POLYSHARD_PROGRESS`.
     ///
     /// # Errors
-    /// [`LaunchError::Progress`] if that is not a known name.
+    /// [`LaunchError::Variable`] if that is not a known name.
     #[doc(hidden)]
     pub fn of_environment() -> Result<Self> {
-        Self::named(std::env::var_os("POLYSHARD_PROGRESS").map(|value| value.to_string_lossy().into_owned()))
+        Self::named(checking::variable("POLYSHARD_PROGRESS"))
     }
 
     /// Returns the value of this name, or the default without a name.
     fn named(name: Option<String>) -> Result<Self> {
-        match name.as_deref().map(str::trim) {
-            None | Some("" | "slices") => Ok(Self::Slices),
-            Some("thread") => Ok(Self::Thread),
-            Some(value) => Err(LaunchError::Progress { value: value.into() }.into()),
-        }
+        let choices = [("slices", Self::Slices), ("thread", Self::Thread)];
+        checking::chosen("POLYSHARD_PROGRESS", name, Self::Slices, &choices)
     }
 }
 
@@ -81,18 +78,10 @@ pub trait Advance: Send {
 }
 
 /// In-flight transfers, for [`Poller::poll_meanwhile`].
-#[derive(Clone)]
-pub struct PollHandle(Arc<Mutex<dyn Advance>>);
+pub type PollHandle = Arc<Mutex<dyn Advance>>;
 
-impl PollHandle {
-    /// Returns the handle of transfers.
-    pub fn new(what: Arc<Mutex<dyn Advance>>) -> Self {
-        Self(what)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, dyn Advance + 'static> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock<T: ?Sized>(what: &Mutex<T>) -> MutexGuard<'_, T> {
+    what.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Keeps the progress thread polling until dropped, if the rank has one; see [`Poller::poll_meanwhile`].
@@ -199,7 +188,7 @@ impl ProgressThread {
 
     fn lend(&self, what: impl IntoIterator<Item = PollHandle>) {
         let mut state = self.desk.lock();
-        state.lent.extend(what.into_iter().filter(|one| !one.lock().is_idle()));
+        state.lent.extend(what.into_iter().filter(|one| !lock(one).is_idle()));
         if !state.lent.is_empty() {
             LENT.set(Some(Arc::clone(&self.desk)));
             self.desk.changed.notify_one();
@@ -228,7 +217,7 @@ impl Drop for ProgressThread {
 
 impl Desk {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Polls lent transfers, and sleeps when nothing is lent.
@@ -236,7 +225,7 @@ impl Desk {
         let mut state = self.lock();
         while !state.is_over {
             let State { lent, panic, .. } = &mut *state;
-            lent.retain(|one| match catch_unwind(AssertUnwindSafe(|| one.lock().advance())) {
+            lent.retain(|one| match catch_unwind(AssertUnwindSafe(|| lock(one).advance())) {
                 Ok(Ok(is_under_way)) => is_under_way,
                 // The rank gets the error when it polls or waits.
                 Ok(Err(_)) => false,
@@ -277,7 +266,7 @@ mod tests {
 
     fn watched(does: fn() -> Result<bool>) -> (PollHandle, Receiver<Option<String>>) {
         let (sender, polls) = channel();
-        (PollHandle::new(Arc::new(Mutex::new(Watched(sender, does)))), polls)
+        (Arc::new(Mutex::new(Watched(sender, does))), polls)
     }
 
     fn poller() -> Poller {

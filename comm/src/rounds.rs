@@ -17,6 +17,7 @@ mod chain;
 mod circulant;
 mod links;
 #[cfg(test)]
+#[path = "rounds/tests/replay.rs"]
 mod replay;
 mod ring;
 mod running;
@@ -110,18 +111,6 @@ impl Rounds {
     pub fn segments(bytes: usize, count: usize, unit: usize) -> Vec<usize> {
         assert!(count > 0, "a buffer has at least one segment");
         (0..=count).map(|nth| if nth == count { bytes } else { bytes / unit * nth / count * unit }).collect()
-    }
-
-    /// Returns the rounds in order.
-    #[must_use]
-    pub fn rounds(&self) -> &[Round] {
-        &self.rounds
-    }
-
-    /// Returns the byte range of a segment.
-    #[must_use]
-    pub fn segment(&self, nth: usize) -> Range<usize> {
-        self.bounds[nth]..self.bounds[nth + 1]
     }
 
     /// Returns these rounds followed by others on the same segments: they begin, segment by segment, as soon as these allow.

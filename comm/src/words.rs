@@ -3,9 +3,10 @@
 //! Ranks that do the same are named together, so that the state of hundreds of ranks fits on one line.
 
 use polyshard_layout::counted;
+use serde::{Deserialize, Serialize};
 
 /// The state of a rank while others wait.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Operation {
     /// It is not in any of our calls.
     Runs,
@@ -56,16 +57,14 @@ pub(super) fn within(call: &str, members: &[usize], world: usize) -> String {
     if members.len() == world { format!("in {call}") } else { format!("in {call} with {}", name(members)) }
 }
 
-/// Describes the wait of a rank for messages: the ranks that it receives from and sends to, and the bytes of each; `more` if
-/// the list is incomplete.
-pub(super) fn messages(peers: [Vec<usize>; 2], bytes: [usize; 2], more: bool) -> String {
-    let others = if more { " and others" } else { "" };
+/// Describes the wait of a rank for messages: the ranks that it receives from and sends to, and the bytes of each.
+pub(super) fn messages(peers: [Vec<usize>; 2], bytes: [usize; 2]) -> String {
     let clauses = peers.into_iter().zip(bytes).zip(["to receive", "to send"].into_iter().zip(["from", "to"]));
     let clauses = clauses.filter(|((ranks, _), _)| !ranks.is_empty());
     let clauses = clauses.map(|((mut ranks, bytes), (verb, direction))| {
         ranks.sort_unstable();
         ranks.dedup();
-        format!("{verb} {} {direction} {}{others}", amount(bytes), name(&ranks))
+        format!("{verb} {} {direction} {}", amount(bytes), name(&ranks))
     });
     clauses.collect::<Vec<_>>().join(" and ")
 }

@@ -1,5 +1,7 @@
 //! The operations that combine elements.
 
+use serde::{Deserialize, Serialize};
+
 /// The operation that combines two elements, in a reduction or an accumulating write.
 ///
 /// ```
@@ -12,7 +14,7 @@
 /// assert_eq!(greatest, [[2.0, 1.0]; 3]);
 /// # Ok::<(), polyshard::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ReduceOp {
     /// Sum; identity 0. Integers wrap.
     Sum,

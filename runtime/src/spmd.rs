@@ -241,7 +241,10 @@ fn set_up(world: &World) -> Result<()> {
 
 /// Decides which vectors products use, the best that all ranks have; collective if ranks are processes.
 fn decide_vectors(world: &World) -> Result<()> {
-    let mine = Vectors::of_environment().map_err(|value| LaunchError::Avx512 { value })?;
+    let mine = Vectors::of_environment().map_err(|value| {
+        let name = "POLYSHARD_AVX512";
+        LaunchError::Variable { name, value, expected: "1 or 0".into() }
+    })?;
     let least = match world.backend() {
         Backend::Threads => None,
         Backend::Mpi => {

@@ -1,6 +1,7 @@
 //! How ranks access each other's elements, as chosen by programs, redistributions and the environment.
 
-use crate::{LaunchError, Result};
+use crate::Result;
+use polyshard_comm::checking;
 
 /// How ranks access each other's elements: those of inputs, or those that a redistribution moves.
 ///
@@ -29,19 +30,15 @@ impl Transport {
     /// The transport that the environment variable `POLYSHARD_TRANSPORT` names.
     ///
     /// # Errors
-    /// [`LaunchError::Transport`] if its value is not a transport's name.
+    /// [`LaunchError::Variable`](crate::LaunchError::Variable) if its value is not a transport's name.
     pub(crate) fn of_environment() -> Result<Self> {
-        Self::named(std::env::var_os("POLYSHARD_TRANSPORT").map(|value| value.to_string_lossy().into_owned()))
+        Self::named(checking::variable("POLYSHARD_TRANSPORT"))
     }
 
     /// The transport of this name, or the default without a name.
     fn named(name: Option<String>) -> Result<Self> {
-        match name.as_deref().map(str::trim) {
-            None | Some("" | "auto") => Ok(Self::Auto),
-            Some("messages") => Ok(Self::Messages),
-            Some("shared") => Ok(Self::Shared),
-            Some(value) => Err(LaunchError::Transport { value: value.into() }.into()),
-        }
+        let choices = [("auto", Self::Auto), ("messages", Self::Messages), ("shared", Self::Shared)];
+        Ok(checking::chosen("POLYSHARD_TRANSPORT", name, Self::Auto, &choices)?)
     }
 }
 

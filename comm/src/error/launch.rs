@@ -57,12 +57,9 @@ pub enum LaunchError {
     /// MPI has been finalised.
     #[error("MPI has been finalised: call `spmd` before `MPI_Finalize`")]
     Finalized,
-    /// `POLYSHARD_TRANSPORT` is not a transport.
-    #[error("`POLYSHARD_TRANSPORT` is `{value}`: set it to auto, messages or shared")]
-    Transport { value: String },
-    /// `POLYSHARD_PROGRESS` is neither `slices` nor `thread`.
-    #[error("`POLYSHARD_PROGRESS` is `{value}`: set it to slices or thread")]
-    Progress { value: String },
+    /// A variable of the environment has an invalid value.
+    #[error("`{name}` is `{value}`: set it to {expected}")]
+    Variable { name: &'static str, value: String, expected: String },
     /// The system refuses to start a progress thread.
     #[error("cannot start a progress thread: {why}; use fewer ranks, or set `POLYSHARD_PROGRESS=slices`")]
     ProgressThread { why: String },
@@ -72,13 +69,4 @@ pub enum LaunchError {
          it with MPI_THREAD_SERIALIZED or more, leave that to polyshard, or set `POLYSHARD_PROGRESS=slices`"
     )]
     ThreadLevel,
-    /// `POLYSHARD_CHECK` is neither 0 nor 1.
-    #[error("`POLYSHARD_CHECK` is `{value}`: set it to 1 or 0")]
-    Check { value: String },
-    /// `POLYSHARD_AVX512` is neither 0 nor 1.
-    #[error("`POLYSHARD_AVX512` is `{value}`: set it to 1 or 0")]
-    Avx512 { value: String },
-    /// `POLYSHARD_WAIT_SECONDS` is not a number above 0.
-    #[error("`POLYSHARD_WAIT_SECONDS` is `{value}`: set it to a number of seconds above 0, such as 10")]
-    WaitSeconds { value: String },
 }

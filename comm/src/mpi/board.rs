@@ -41,9 +41,6 @@ pub(crate) struct Board {
 
 impl Board {
     /// Makes a mailbox for `size` ranks, and returns it with the handle by which the others find it.
-    ///
-    /// # Errors
-    /// If the system refuses the memory.
     pub(super) fn make(rank: usize, size: usize) -> io::Result<(Self, u64)> {
         let bytes = (HEAD + 2 * size * WORDS) * size_of::<u64>();
         let (segment, _) = Segment::new(bytes)?;
@@ -53,9 +50,6 @@ impl Board {
     }
 
     /// Returns the mailbox that the process with this id has made.
-    ///
-    /// # Errors
-    /// If the system does not let this process map it.
     pub(super) fn find(process: u32, handle: u64, rank: usize, size: usize) -> io::Result<Self> {
         Ok(Self::over(Handle::read(handle).map(process)?, rank, size))
     }

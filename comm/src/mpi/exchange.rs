@@ -4,11 +4,12 @@
 #![expect(unsafe_code, reason = "calls the MPI C library")]
 
 use super::span::{address, address_mut};
-use super::status::{checked, empty};
+use super::status::{checked, completed, empty};
 use super::{MpiCommunicator, TAG, poll, process};
-use crate::{Communicator, Error, Result};
+use crate::{Communicator, Result};
 use mpi::ffi;
 use std::ffi::c_int;
+use std::iter;
 
 /// Minimum bytes of a message for which a rank sleeps while it waits.
 const LONG: usize = 1 << 20;
@@ -59,7 +60,12 @@ impl MpiCommunicator {
             // function returns.
             _ => unsafe { ffi::MPI_Waitall(requests.len() as c_int, requests.as_mut_ptr(), statuses.as_mut_ptr()) },
         };
-        let result = self.all_arrived(code, &statuses, receives);
+        // The receives are first, in the order listed.
+        let others = receives.iter().filter(|receive| receive.0 != self.rank);
+        let others = others.map(|(from, into)| Some((*from, into.len()))).chain(iter::repeat(None));
+        let result = completed("exchange", code, statuses.iter().zip(others), |code, status, from, expected| {
+            self.arrived(code, status, from, expected)
+        });
         // SAFETY: the constant is set once MPI is initialised.
         let null = unsafe { ffi::RSMPI_REQUEST_NULL };
         if let Err(error) = &result
@@ -116,29 +122,5 @@ impl MpiCommunicator {
             requests.push(request);
         }
         Ok(())
-    }
-
-    /// Checks the result of `MPI_Waitall`: the receives are first in `statuses`, in the order listed.
-    fn all_arrived(&self, code: c_int, statuses: &[ffi::MPI_Status], receives: &[(usize, &mut [u8])]) -> Result<()> {
-        let in_status = super::status::class(code) == ffi::MPI_ERR_IN_STATUS as c_int;
-        if !in_status {
-            checked("exchange", code)?;
-        }
-        let mut pending: Option<Error> = None;
-        let others = receives.iter().filter(|receive| receive.0 != self.rank);
-        for (status, (from, into)) in statuses.iter().zip(others) {
-            // The field is set only if the code says so (MPI 3.1, section 3.7.5).
-            let code = if in_status { status.MPI_ERROR } else { code };
-            if super::status::class(code) == ffi::MPI_ERR_PENDING as c_int {
-                pending = pending.or(checked("exchange", code).err());
-            } else {
-                self.arrived(code, status, *from, into.len())?;
-            }
-        }
-        // A message that is merely pending is not the cause, so its error is returned last.
-        match pending {
-            Some(error) => Err(error),
-            None => checked("exchange", code),
-        }
     }
 }

@@ -7,9 +7,9 @@
 
 use super::MpiCommunicator;
 use super::poll::pause;
-use super::status::{Arrival, arrival, checked, class, empty};
+use super::status::{arrived, completed, empty};
 use crate::flight::Transfer;
-use crate::{Error, Piece, Result, check};
+use crate::{Error, Piece, Result};
 use mpi::ffi;
 use std::ffi::c_int;
 use std::mem;
@@ -54,7 +54,7 @@ impl MpiCommunicator {
             receives.iter_mut().map(|(from, piece)| (*from, &mut **piece)).collect();
         let started = self.start_all(TAG, &leaving, &mut coming, &mut requests);
         let left = requests.len();
-        let members = Arc::clone(self.members());
+        let members = Arc::clone(&self.members);
         let (places, statuses) = (vec![0; messages], vec![empty(); messages]);
         // If not all have started, it is dropped, and the pieces are leaked.
         let transfer = MpiTransfer {
@@ -83,25 +83,15 @@ impl MpiTransfer {
             let count = self.requests.len() as c_int;
             ffi::MPI_Testsome(count, requests, &mut done, places, self.statuses.as_mut_ptr())
         };
-        let in_status = class(code) == ffi::MPI_ERR_IN_STATUS as c_int;
-        if !in_status {
-            checked("polling a flight", code)?;
-        }
-        // Some request is active, so the number is not undefined.
-        let done = done as usize;
+        // If there is no error, some request is active, so the number is not undefined.
+        let done = usize::try_from(done).unwrap_or(0);
+        let receive = |place: c_int| self.receives.get(place as usize).map(|(from, piece)| (*from, piece.len()));
+        let messages = self.places.iter().zip(&self.statuses).take(done);
+        let messages = messages.map(|(&place, status)| (status, receive(place)));
+        completed("polling a flight", code, messages, |code, status, from, expected| {
+            arrived(code, status, [self.this, self.members[from]], expected)
+        })?;
         self.left -= done;
-        for (&place, status) in self.places.iter().zip(&self.statuses).take(done) {
-            // The field is set only if the code says so (MPI 3.1, section 3.7.5).
-            let code = if in_status { status.MPI_ERROR } else { code };
-            match self.receives.get(place as usize) {
-                Some((from, piece)) => {
-                    if let Arrival::OtherLength(sent) = arrival(code, status, piece.len())? {
-                        return Err(check::length(self.this, self.members[*from], piece.len(), sent));
-                    }
-                }
-                None => checked("send", code)?,
-            }
-        }
         Ok(())
     }
 }

@@ -4,6 +4,8 @@
 use super::MpiCommunicator;
 use super::board::Board;
 use super::status::{checked, empty};
+use super::watched::{BOARD, Watching};
+use crate::call::Call;
 use crate::{Communicator, Header, Located, Result, SharedMemory, Stranded, exchange_words};
 use memmap2::MmapRaw;
 use mpi::ffi;
@@ -28,6 +30,8 @@ pub(super) struct NodeMemory {
     has_core_each: bool,
     /// The mailbox of all ranks, if all share memory.
     board: Option<Board>,
+    /// How waits at the mailbox are recorded.
+    watching: Option<Watching>,
     comm: ffi::MPI_Comm,
     /// The mapped segments, each with its owner's rank and its id there, the last used at the end.
     mapped: RefCell<Vec<Mapped>>,
@@ -64,7 +68,7 @@ impl NodeMemory {
     ///
     /// Each process maps memory of the next one of its node. If one cannot, no ranks of that node share memory, and one
     /// rank prints a warning.
-    pub(super) fn new(comm: &MpiCommunicator, has_board: bool) -> Result<Self> {
+    pub(super) fn new(comm: &MpiCommunicator) -> Result<Self> {
         // SAFETY: the communicator is live, the constants are set once MPI is initialised, and `raw` is a local.
         let (code, raw) = unsafe {
             let mut raw = ffi::RSMPI_COMM_NULL;
@@ -103,10 +107,13 @@ impl NodeMemory {
         if is_shared && !apart(leader) {
             ranks_share();
         }
-        let board = if has_board && all { board(comm, told[0][1] as u32)? } else { None };
+        // Calls at a mailbox are not compared.
+        let board = if all && !comm.is_checked() { board(comm, told[0][1] as u32)? } else { None };
         let has_core_each = have_cores(told.iter().map(|&[node, _, _, first, count]| [node, first, count]));
         let board = if has_core_each { board.map(Board::looked_at) } else { board };
-        Ok(Self { processes, is_shared, has_core_each, board, comm: comm.raw(), mapped: RefCell::default() })
+        let watching = comm.watching.as_ref().map(|it| Watching::new(it.watch, BOARD, &comm.members));
+        let (comm, mapped) = (comm.raw(), RefCell::default());
+        Ok(Self { processes, is_shared, has_core_each, board, watching, comm, mapped })
     }
 }
 
@@ -225,7 +232,10 @@ impl SharedMemory for NodeMemory {
     }
 
     fn gather(&self, header: Header, into: &mut Vec<Header>) -> Option<Result<()>> {
-        self.board.as_ref().map(|board| board.gather(header, into, || self.progress()))
+        let board = self.board.as_ref()?;
+        let call = Call::Headers { about: "the inputs of a run".into() };
+        let _waiting = self.watching.as_ref().and_then(|watching| watching.watch.meets(&watching.group, call));
+        Some(board.gather(header, into, || self.progress()))
     }
 
     fn segment(&self, handle: u64) -> Option<u64> {

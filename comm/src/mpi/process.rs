@@ -41,9 +41,6 @@ static TAKES_TURNS: AtomicBool = AtomicBool::new(false);
 static TOGETHER: Mutex<Option<String>> = Mutex::new(None);
 
 /// Returns a duplicate of `MPI_COMM_WORLD`, the same one each time.
-///
-/// # Errors
-/// If MPI has been finalised, another thread uses it, or it fails.
 pub(super) fn world() -> Result<ffi::MPI_Comm> {
     if let Some(world) = WORLD.get() {
         return Ok(world);
@@ -100,22 +97,17 @@ pub(super) fn is_running() -> bool {
     flag(ffi::MPI_Initialized) && !flag(ffi::MPI_Finalized)
 }
 
-/// Returns the world rank of rank `rank` of a group.
-pub(super) fn world_rank(group: ffi::MPI_Comm, rank: usize) -> usize {
-    world_ranks(group, &[rank as c_int])[0]
-}
-
-/// Returns the world ranks of ranks of a group.
-pub(super) fn world_ranks(group: ffi::MPI_Comm, ranks: &[c_int]) -> Vec<usize> {
-    let mut to = ranks.to_vec();
+/// Returns the world ranks of all `size` ranks of a group.
+pub(super) fn world_ranks(group: ffi::MPI_Comm, size: c_int) -> Vec<usize> {
+    let ranks: Vec<c_int> = (0..size).collect();
+    let mut to = ranks.clone();
     // SAFETY: both communicators are live, the groups are freed, and the arrays have the length given. An error
     // leaves the ranks unchanged.
     unsafe {
         let (mut here, mut world) = (ffi::RSMPI_GROUP_NULL, ffi::RSMPI_GROUP_NULL);
         if ffi::MPI_Comm_group(group, &mut here) == 0 {
             if ffi::MPI_Comm_group(ffi::RSMPI_COMM_WORLD, &mut world) == 0 {
-                let count = ranks.len() as c_int;
-                ffi::MPI_Group_translate_ranks(here, count, ranks.as_ptr(), world, to.as_mut_ptr());
+                ffi::MPI_Group_translate_ranks(here, size, ranks.as_ptr(), world, to.as_mut_ptr());
                 ffi::MPI_Group_free(&mut world);
             }
             ffi::MPI_Group_free(&mut here);

@@ -21,44 +21,26 @@ use std::ptr;
 const PIECE: usize = 1 << 25;
 
 impl MpiCommunicator {
-    /// Reduces `data` to the root.
-    pub(super) fn reduce_pieces(&self, root: usize, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
+    /// Reduces `data` to the root, or to all ranks without a root.
+    pub(super) fn reduce_pieces(&self, root: Option<usize>, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
+        let is_wanted = root.is_none_or(|root| root == self.rank);
         for piece in data.chunks_mut(self.piece(dtype)) {
-            let mut scratch = if root == self.rank { Some(self.scratch(piece.len())) } else { None };
-            // Only the root has a result buffer (MPI 3.1, section 5.9.1).
-            let result = scratch.as_mut().map_or(ptr::null_mut(), |scratch| scratch.as_mut_ptr().cast());
-            let count = elements(piece.len(), dtype);
+            let mut scratch = if is_wanted { Some(self.scratch(piece.len())) } else { None };
+            // Of a reduction to a root, only the root has a result buffer (MPI 3.1, section 5.9.1).
+            let to = scratch.as_mut().map_or(ptr::null_mut(), |scratch| scratch.as_mut_ptr().cast());
+            let (from, count) = (piece.as_ptr().cast(), elements(piece.len(), dtype));
+            let (datatype, op) = (datatype(dtype), operation(dtype, op)?);
             // SAFETY: `piece` has `count` elements, and so has the scratch, which does not overlap it.
-            let code = unsafe {
-                let (datatype, op) = (datatype(dtype), operation(dtype, op)?);
-                ffi::MPI_Reduce(piece.as_ptr().cast(), result, count, datatype, op, root as c_int, self.raw())
+            let (what, code) = unsafe {
+                match root {
+                    Some(root) => ("reduce", ffi::MPI_Reduce(from, to, count, datatype, op, root as c_int, self.raw())),
+                    None => ("all-reduce", ffi::MPI_Allreduce(from, to, count, datatype, op, self.raw())),
+                }
             };
-            checked("reduce", code)?;
+            checked(what, code)?;
             if let Some(scratch) = scratch {
                 piece.copy_from_slice(&bytemuck::cast_slice(&scratch)[..piece.len()]);
             }
-        }
-        Ok(())
-    }
-
-    /// Reduces `data` to all ranks.
-    pub(super) fn all_reduce_pieces(&self, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
-        for piece in data.chunks_mut(self.piece(dtype)) {
-            let mut scratch = self.scratch(piece.len());
-            // SAFETY: `piece` has as many elements as the count says, and so has the scratch, which does not overlap it.
-            let code = unsafe {
-                let (from, to) = (piece.as_ptr().cast(), scratch.as_mut_ptr().cast());
-                ffi::MPI_Allreduce(
-                    from,
-                    to,
-                    elements(piece.len(), dtype),
-                    datatype(dtype),
-                    operation(dtype, op)?,
-                    self.raw(),
-                )
-            };
-            checked("all-reduce", code)?;
-            piece.copy_from_slice(&bytemuck::cast_slice(&scratch)[..piece.len()]);
         }
         Ok(())
     }

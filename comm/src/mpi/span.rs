@@ -1,19 +1,20 @@
-//! Lengths in MPI's form: a count, which is a C `int`, and a datatype.
+//! Lengths and layouts in MPI's form: a count, which is a C `int`, and a datatype.
 //!
-//! A length that fits is a count of bytes. A longer one is one element of a datatype made for it: chunks of the maximum
+//! A length that fits is a count of bytes. A longer one is one element of a datatype made for it: runs of the maximum
 //! count, and the rest. The bytes sent are the same, so the two sides of a message need not describe it in the same way.
+//! A layout is one element of a derived datatype (MPI 3.1, section 4.1), which the library packs and unpacks itself.
 //!
 //! ```text
 //! limit 4:   len 3   => 3 x byte
-//!            len 11  => 1 x { 2 x [byte; 4], 3 x byte }
+//!            len 11  => 1 x { 4 x byte, 4 x byte, 3 x byte }
 //! ```
 #![expect(unsafe_code, reason = "calls the MPI C library")]
 
 use super::status::checked;
-use crate::Result;
+use crate::{CommError, Layout, LayoutLevel, Result};
 use mpi::ffi;
 use std::ffi::{c_int, c_void};
-use std::ptr;
+use std::{iter, ptr};
 
 /// A count and a datatype, which is freed when dropped if it was made for this span.
 ///
@@ -29,42 +30,79 @@ impl Span {
     ///
     /// A span that does not start at 0 is always one element of a datatype of its own.
     pub(super) fn new(start: usize, len: usize, limit: usize) -> Result<Self> {
-        // SAFETY: the constants are set once MPI is initialised.
-        let (byte, null) = unsafe { (ffi::RSMPI_UINT8_T, ffi::RSMPI_DATATYPE_NULL) };
         if start == 0 && len <= limit {
-            return Ok(Self { count: len as c_int, datatype: byte, owned: false });
+            // SAFETY: the constant is set once MPI is initialised.
+            return Ok(Self { count: len as c_int, datatype: unsafe { ffi::RSMPI_UINT8_T }, owned: false });
         }
-        let (chunks, rest) = (len / limit, len % limit);
-        let mut chunk = null;
-        let mut datatype = null;
-        let lengths = [chunks as c_int, rest as c_int];
-        let places = [start as ffi::MPI_Aint, (start + chunks * limit) as ffi::MPI_Aint];
-        // SAFETY: the arrays have the two entries that the count says, and the datatypes are locals.
-        unsafe {
-            checked("making a datatype", ffi::MPI_Type_contiguous(limit as c_int, byte, &mut chunk))?;
-            let types = [chunk, byte];
-            let (lengths, places) = (lengths.as_ptr(), places.as_ptr());
-            let code = ffi::MPI_Type_create_struct(2, lengths, places, types.as_ptr(), &mut datatype);
-            checked("freeing a datatype", ffi::MPI_Type_free(&mut chunk))?;
-            checked("making a datatype", code)?;
-            checked("making a datatype", ffi::MPI_Type_commit(&mut datatype))?;
-        }
-        Ok(Self::of(datatype))
+        let bytes = LayoutLevel { runs: iter::once(start..start + len).collect(), stride: 1 };
+        Self::laid_out(&Layout { levels: vec![bytes] }, limit)
     }
 
-    /// One element of a datatype that was made for it.
-    pub(super) fn of(datatype: ffi::MPI_Datatype) -> Self {
-        Self { count: 1, datatype, owned: true }
+    /// Returns one element of the datatype of a layout of at least one byte, with no count above `limit`.
+    fn laid_out(layout: &Layout, limit: usize) -> Result<Self> {
+        let innermost = layout.levels.last().map_or(0, |level| level.stride);
+        let mut made = contiguous(innermost, limit)?;
+        for (nth, level) in layout.levels.iter().enumerate().rev() {
+            let runs = level.runs.iter().flat_map(|run| {
+                let starts = run.clone().step_by(limit);
+                starts.map(|start| (start * level.stride, limit.min(run.end - start)))
+            });
+            made = indexed(&made, runs)?;
+            if let Some(outer) = nth.checked_sub(1) {
+                made = resized(&made, layout.levels[outer].stride)?;
+            }
+        }
+        // SAFETY: the datatype is live.
+        checked("making a datatype", unsafe { ffi::MPI_Type_commit(&mut made.datatype) })?;
+        Ok(made)
+    }
+
+    fn made(make: impl FnOnce(&mut ffi::MPI_Datatype) -> c_int) -> Result<Self> {
+        // SAFETY: the constant is set once MPI is initialised.
+        let mut datatype = unsafe { ffi::RSMPI_DATATYPE_NULL };
+        checked("making a datatype", make(&mut datatype))?;
+        Ok(Self { count: 1, datatype, owned: true })
     }
 }
 
 impl Drop for Span {
     fn drop(&mut self) {
         if self.owned {
-            // SAFETY: the datatype was made by `new` and has no other owner. An error cannot be reported here.
+            // SAFETY: the datatype was made for this span and has no other owner. An error cannot be reported here.
             unsafe { ffi::MPI_Type_free(&mut self.datatype) };
         }
     }
+}
+
+/// The datatype of `len` contiguous bytes.
+fn contiguous(len: usize, limit: usize) -> Result<Span> {
+    let span = Span::new(0, len, limit)?;
+    // SAFETY: the span's datatype is live, and `made` is a local.
+    Span::made(|made| unsafe { ffi::MPI_Type_contiguous(span.count, span.datatype, made) })
+}
+
+/// The datatype of runs of elements of another one: the start of each run, in bytes, and its number of elements.
+fn indexed(element: &Span, runs: impl Iterator<Item = (usize, usize)>) -> Result<Span> {
+    let (mut places, mut lengths) = (Vec::new(), Vec::new());
+    for (place, len) in runs {
+        places.push(aint(place)?);
+        lengths.push(len as c_int);
+    }
+    let count = c_int::try_from(places.len()).map_err(|_| CommError::Long { count: places.len() })?;
+    let (lengths, places) = (lengths.as_ptr(), places.as_ptr());
+    // SAFETY: the arrays have `count` entries, the datatype is live, and `made` is a local.
+    Span::made(|made| unsafe { ffi::MPI_Type_create_hindexed(count, lengths, places, element.datatype, made) })
+}
+
+/// The same datatype, whose elements are `extent` bytes apart.
+fn resized(element: &Span, extent: usize) -> Result<Span> {
+    let extent = aint(extent)?;
+    // SAFETY: the datatype is live, and `made` is a local.
+    Span::made(|made| unsafe { ffi::MPI_Type_create_resized(element.datatype, 0, extent, made) })
+}
+
+fn aint(bytes: usize) -> Result<ffi::MPI_Aint> {
+    ffi::MPI_Aint::try_from(bytes).map_err(|_| CommError::Long { count: bytes }.into())
 }
 
 /// Returns the address at which MPI is to read `data`.
@@ -104,15 +142,26 @@ impl Parts {
         Ok(parts)
     }
 
+    /// Returns the layouts, one per rank, with no count above `limit`; ranks without a layout exchange no bytes.
+    pub(super) fn laid_out(layouts: &[Option<Layout>], limit: usize) -> Result<Self> {
+        let mut parts = Self::nothing(layouts.len());
+        for (rank, layout) in layouts.iter().enumerate() {
+            if let Some(layout) = layout.as_ref().filter(|layout| layout.bytes() > 0) {
+                parts.put(rank, Span::laid_out(layout, limit)?);
+            }
+        }
+        Ok(parts)
+    }
+
     /// No bytes for any of this many ranks.
-    pub(super) fn nothing(size: usize) -> Self {
+    fn nothing(size: usize) -> Self {
         // SAFETY: the constant is set once MPI is initialised.
         let byte = unsafe { ffi::RSMPI_UINT8_T };
         Self { counts: vec![0; size], starts: vec![0; size], datatypes: vec![byte; size], made: Vec::new() }
     }
 
     /// Sets a rank's part to this span, whose datatype holds its start in the buffer.
-    pub(super) fn put(&mut self, rank: usize, span: Span) {
+    fn put(&mut self, rank: usize, span: Span) {
         (self.counts[rank], self.datatypes[rank]) = (span.count, span.datatype);
         self.made.push(span);
     }

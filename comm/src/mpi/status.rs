@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "calls the MPI C library")]
 
 use super::MpiCommunicator;
-use crate::{Error, Result};
+use crate::{Error, Result, check};
 use mpi::ffi;
 use std::ffi::{c_char, c_int};
 use std::mem;
@@ -21,31 +21,47 @@ pub(super) fn empty() -> ffi::MPI_Status {
 impl MpiCommunicator {
     /// Checks the end of a receive of `expected` bytes from `from`, and counts the bytes.
     pub(super) fn arrived(&self, code: c_int, status: &ffi::MPI_Status, from: usize, expected: usize) -> Result<()> {
-        match arrival(code, status, expected)? {
-            Arrival::Whole => self.count(expected),
-            Arrival::OtherLength(sent) => return Err(self.length(from, expected, sent)),
-        }
+        arrived(code, status, [self.members[self.rank], self.members[from]], expected)?;
+        self.count(expected);
         Ok(())
     }
 }
 
-/// The outcome of a receive.
-pub(super) enum Arrival {
-    /// As long as its buffer.
-    Whole,
-    /// With this many bytes, if known.
-    OtherLength(Option<usize>),
-}
-
-/// Returns the outcome of a receive of `expected` bytes.
-pub(super) fn arrival(code: c_int, status: &ffi::MPI_Status, expected: usize) -> Result<Arrival> {
-    // Open MPI reports the length of a message that was too long; other libraries report the size of the buffer.
+/// Checks the end of a receive of `expected` bytes on `this` rank from another, both world ranks.
+pub(super) fn arrived(code: c_int, status: &ffi::MPI_Status, [this, from]: [usize; 2], expected: usize) -> Result<()> {
     let sent = bytes(status);
     if class(code) == ffi::MPI_ERR_TRUNCATE as c_int {
-        return Ok(Arrival::OtherLength(sent.filter(|&sent| sent > expected)));
+        // Open MPI reports the length of a message that was too long; other libraries report the size of the buffer.
+        return Err(check::length(this, from, expected, sent.filter(|&sent| sent > expected)));
     }
     checked("receive", code)?;
-    Ok(if sent == Some(expected) { Arrival::Whole } else { Arrival::OtherLength(sent) })
+    if sent == Some(expected) { Ok(()) } else { Err(check::length(this, from, expected, sent)) }
+}
+
+/// Checks messages that `operation` has completed with this code: their statuses, and of receives the sender and the bytes
+/// expected, for which `arrived` checks the message's own code and status.
+pub(super) fn completed<'s>(
+    operation: &str,
+    code: c_int,
+    messages: impl Iterator<Item = (&'s ffi::MPI_Status, Option<(usize, usize)>)>,
+    arrived: impl Fn(c_int, &ffi::MPI_Status, usize, usize) -> Result<()>,
+) -> Result<()> {
+    let in_status = class(code) == ffi::MPI_ERR_IN_STATUS as c_int;
+    if !in_status {
+        checked(operation, code)?;
+    }
+    let mut pending = Ok(());
+    for (status, receive) in messages {
+        // The field is set only if the code says so (MPI 3.1, section 3.7.5).
+        let code = if in_status { status.MPI_ERROR } else { code };
+        match receive {
+            // A message that is merely pending is not the cause, so its error is returned last.
+            _ if class(code) == ffi::MPI_ERR_PENDING as c_int => pending = pending.and(checked(operation, code)),
+            Some((from, expected)) => arrived(code, status, from, expected)?,
+            None => checked("send", code)?,
+        }
+    }
+    pending.and(checked(operation, code))
 }
 
 /// Returns the bytes of the message of this status.

@@ -59,19 +59,6 @@ impl Rounds {
         Self::chains(&[chain], rank, bounds, Arrival::Replace, |_, _| 1.0)
     }
 
-    /// A sum in the order of the ranks of a group of `size`, for `root`; elsewhere the data are unspecified afterwards.
-    ///
-    /// ```text
-    /// before   rank 0: a    rank 1: b    rank 2: c (root)
-    /// after                              rank 2: (a+b)+c
-    /// ```
-    #[must_use]
-    pub fn in_order_sum(size: usize, rank: usize, root: usize, bounds: Vec<usize>) -> Self {
-        let chain = Chain { ranks: (0..size).collect(), segments: 0..bounds.len() - 1 };
-        let sum = Self::chains(&[chain], rank, bounds.clone(), Arrival::Combine, |_, _| 1.0);
-        sum.then(Self::chain(if root == size - 1 { vec![root] } else { vec![size - 1, root] }, rank, bounds))
-    }
-
     /// Segments that pass along several chains at once. With [`Arrival::Replace`] this is a broadcast from the first rank of each
     /// chain, with [`Arrival::Combine`] a reduction to the last of each. `seconds` returns how long a byte takes from one rank to
     /// another, and must be the same on all ranks.
@@ -166,7 +153,11 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_in_order_is_in_order() {
-        check_sum(true, Rounds::in_order_sum);
+    fn a_chain_sums_in_the_order_of_its_ranks() {
+        check_sum(true, |size, rank, root, bounds| {
+            let chain = Chain { ranks: (0..size).collect(), segments: 0..bounds.len() - 1 };
+            let sum = Rounds::chains(&[chain], rank, bounds.clone(), Arrival::Combine, seconds);
+            sum.then(Rounds::chain(if root == size - 1 { vec![root] } else { vec![size - 1, root] }, rank, bounds))
+        });
     }
 }

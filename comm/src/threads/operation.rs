@@ -28,7 +28,7 @@ impl State {
             Status::Flies { peers: [receives, sends], .. } => {
                 let ranks = |peers: &[(usize, usize)]| peers.iter().map(|peer| peer.0).collect();
                 let bytes = |peers: &[(usize, usize)]| peers.iter().map(|peer| peer.1).sum();
-                Operation::Waits(messages([ranks(receives), ranks(sends)], [bytes(receives), bytes(sends)], false))
+                Operation::Waits(messages([ranks(receives), ranks(sends)], [bytes(receives), bytes(sends)]))
             }
             Status::Meets { group, rank } => {
                 let collective = &self.groups[group];

@@ -120,7 +120,7 @@ fn a_panic_of_the_progress_thread_is_one_of_the_rank() {
     let failed = spmd(3, |world| {
         world.set_progress(Progress::Thread)?;
         let (sender, polls) = channel();
-        let what = PollHandle::new(Arc::new(Mutex::new(Panics(sender))));
+        let what: PollHandle = Arc::new(Mutex::new(Panics(sender)));
         let polled = world.poll_meanwhile((world.rank() == 1).then_some(what));
         if world.rank() == 1 {
             polls.recv().expect("it is polled");

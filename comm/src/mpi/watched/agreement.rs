@@ -1,90 +1,55 @@
 //! How the ranks of a checked program find out whether their calls match.
 //!
-//! Before each collective every member sends its call to the group's first rank, which replies whether all calls
-//! match; then the collective runs, and cannot hang any more.
-//!
-//! ```text
-//! rank 0     "barrier"   receives both, sends "same" to both     MPI_Barrier
-//! rank 1     "barrier"   sends to 0, waits for 0                 MPI_Barrier
-//! rank 2     "barrier"   sends to 0, waits for 0                 MPI_Barrier
-//! ```
-//!
-//! These messages have tags of their own, so they match no message of the program.
+//! Before each collective the members of the group gather the hashes of their calls; the calls follow only if hashes differ, or
+//! if ranks call an all-to-all, whose counts differ by rank. Then the collective runs, and cannot hang any more. A rank that makes
+//! no collective call, or one in another group, keeps the others waiting here, where the [watchdog](super::watchdog) finds them.
 
-use super::header;
 use crate::call::{Call, disagreement};
-use crate::mpi::poll::{Posted, pause, post, take};
 use crate::mpi::{MpiCommunicator, process};
 use crate::words::{Operation, deadlock, within};
-use crate::{Error, Result};
-use std::cell::RefCell;
-use std::ffi::c_int;
-use std::mem;
-use std::time::Instant;
+use crate::{Error, Header, Result};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
-const CALL: c_int = 1;
-const VERDICT: c_int = 2;
-
-/// Messages of agreements in flight.
-#[derive(Default)]
-pub(super) struct Agreement {
-    outbox: RefCell<Vec<Posted>>,
+/// Waits until all members of the group, of a world of `world` ranks, have made a call; collective.
+///
+/// # Errors
+/// If the calls do not match, the same on all ranks.
+pub(super) fn reach(comm: &MpiCommunicator, world: usize, call: &Call<'_>) -> Result<()> {
+    if comm.size == 1 {
+        return Ok(());
+    }
+    let bytes = bytes_of(match call {
+        // Its arguments differ by rank.
+        Call::Split { .. } => &Call::Split { color: 0, key: 0 },
+        call => call,
+    });
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    let mut header = Header::default();
+    header[..2].copy_from_slice(&[bytes.len() as u64, hasher.finish()]);
+    let mut told = Vec::new();
+    comm.all_gather_headers(header, &mut told)?;
+    if told.iter().all(|other| *other == header) && !matches!(call, Call::AllToAll { .. }) {
+        return Ok(());
+    }
+    let counts: Vec<usize> = told.iter().map(|header| header[0] as usize).collect();
+    let mut all = vec![0; counts.iter().sum()];
+    comm.all_gather_parts(&bytes, &mut all, &counts)?;
+    let parts = crate::starts(&counts).zip(&counts).map(|(start, count)| &all[start..start + count]);
+    let Some(message) = judge(&comm.members, &parts.map(call_of).collect::<Result<Vec<_>>>()?, world) else {
+        return Ok(());
+    };
+    process::all_say(&message);
+    Err(Error::Mismatch(message))
 }
 
-impl Agreement {
-    /// Sends this rank's call to the group's first rank, and waits until all `members`, given as world ranks, have made the
-    /// same call; collective.
-    pub(super) fn reach(&self, comm: &MpiCommunicator, members: &[usize], world: usize, call: &Call<'_>) -> Result<()> {
-        let (raw, size) = (comm.raw(), members.len());
-        if size == 1 {
-            return Ok(());
-        }
-        let bytes = header::of_call(call);
-        let verdict = if comm.rank > 0 {
-            self.post(comm, 0, CALL, bytes)?;
-            String::from_utf8_lossy(&wait(|| take(raw, Some(0), VERDICT))?.1).into_owned()
-        } else {
-            let mut calls = vec![None; size];
-            calls[0] = Some(header::to_call(&bytes)?);
-            wait(|| {
-                for (rank, call) in calls.iter_mut().enumerate().filter(|(_, call)| call.is_none()) {
-                    *call = take(raw, Some(rank), CALL)?.map(|(_, header)| header::to_call(&header)).transpose()?;
-                }
-                Ok(calls.iter().all(Option::is_some).then_some(()))
-            })?;
-            let calls: Vec<Call<'_>> = calls.into_iter().flatten().collect();
-            let verdict = judge(members, &calls, world).unwrap_or_default();
-            (1..size).try_for_each(|rank| self.post(comm, rank, VERDICT, verdict.clone().into_bytes()))?;
-            verdict
-        };
-        if verdict.is_empty() {
-            return Ok(());
-        }
-        process::all_say(&verdict);
-        Err(Error::Mismatch(verdict))
-    }
-
-    /// Sends a small message without waiting, and drops those that are done.
-    fn post(&self, comm: &MpiCommunicator, to: usize, tag: c_int, data: Vec<u8>) -> Result<()> {
-        let posted = post(comm.raw(), to, tag, data)?;
-        let outbox = mem::take(&mut *self.outbox.borrow_mut());
-        for mut posted in outbox.into_iter().chain([posted]) {
-            if !posted.is_done()? {
-                self.outbox.borrow_mut().push(posted);
-            }
-        }
-        Ok(())
-    }
+fn bytes_of(call: &Call<'_>) -> Vec<u8> {
+    serde_json::to_vec(call).expect("a call is plain data: this is a bug in polyshard")
 }
 
-fn wait<T>(mut ready: impl FnMut() -> Result<Option<T>>) -> Result<T> {
-    let began = Instant::now();
-    loop {
-        if let Some(found) = ready()? {
-            return Ok(found);
-        }
-        pause(began);
-    }
+fn call_of(bytes: &[u8]) -> Result<Call<'static>> {
+    let unreadable = "ranks exchanged headers that do not match: they must run the same program";
+    serde_json::from_slice(bytes).map_err(|_| Error::Mpi(unreadable.into()))
 }
 
 /// Describes how the calls of the members of a group disagree, if they do.
@@ -99,4 +64,40 @@ fn judge(members: &[usize], calls: &[Call<'_>], world: usize) -> Option<String> 
         call => Operation::Waits(within(&call.to_string(), members, world)),
     };
     Some(deadlock(members.iter().zip(calls).map(|(&rank, call)| (rank, operation(call)))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DType, ReduceOp};
+
+    #[test]
+    fn calls_come_back_as_they_were() {
+        let (dtype, op) = (DType::I32, ReduceOp::Min);
+        let calls = [
+            Call::Barrier,
+            Call::Broadcast { root: 3, bytes: 1 << 40 },
+            Call::AllGather { counts: vec![4, 0, 9].into() },
+            Call::AllToAll { send: vec![1, 2].into(), receive: vec![3, 4].into() },
+            Call::Reduce { root: 1, bytes: 8, dtype, op },
+            Call::AllReduce { bytes: 12, dtype: DType::F32, op: ReduceOp::Sum },
+            Call::ReduceScatter { counts: vec![8, 16].into(), dtype, op },
+            Call::Headers { about: "gather to 2 of f64, ä".into() },
+            Call::Split { color: 7, key: 1 },
+            Call::Fence,
+            Call::SharedMemory,
+            Call::End,
+            Call::Exit,
+        ];
+        for call in calls {
+            assert_eq!(call_of(&bytes_of(&call)), Ok(call));
+        }
+    }
+
+    #[test]
+    fn what_is_no_call_is_an_error() {
+        for bytes in [&b""[..], b"[]", br#""Barter""#, &bytes_of(&Call::Split { color: 7, key: 1 })[1..]] {
+            assert!(call_of(bytes).unwrap_err().to_string().contains("headers that do not match"));
+        }
+    }
 }

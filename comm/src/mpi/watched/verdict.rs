@@ -30,23 +30,22 @@ fn goes_on(report: &Report, reports: &[Option<Report>], stuck: &[bool]) -> bool 
     let of = |rank: usize| reports.get(rank).and_then(Option::as_ref);
     match &report.place {
         Place::Runs => true,
-        Place::Meets { group, number, kind, members } => members.iter().all(|&member| {
+        Place::Meets { group, number, call, members } => members.iter().all(|&member| {
             let Some(other) = of(member).filter(|_| stuck[member]) else { return true };
             match &other.place {
-                Place::Meets { group: g, number: n, kind: k, .. } if (g, n) == (group, number) => k == kind,
+                Place::Meets { group: g, number: n, call: c, .. } if (g, n) == (group, number) => c.meets(call),
                 _ => other.calls.iter().any(|(id, calls)| id == group && calls >= number),
             }
         }),
-        Place::Messages { peers, all } => {
+        Place::Messages { peers } => {
             let other_half = |peer: usize, sent: bool| match of(peer).map(|other| &other.place) {
-                Some(Place::Messages { peers, all }) => !all || peers.contains(&(report.rank, !sent)),
+                Some(Place::Messages { peers }) => peers.contains(&(report.rank, !sent)),
                 _ => false,
             };
-            !all || peers
-                .iter()
-                .any(|&(peer, sent)| !stuck.get(peer).is_some_and(|stuck| *stuck) || other_half(peer, sent))
+            let goes_on = |&(peer, sent)| !stuck.get(peer).is_some_and(|stuck| *stuck) || other_half(peer, sent);
+            peers.iter().any(goes_on)
         }
-        Place::Flies { group, messages, all } => {
+        Place::Flies { group, messages } => {
             let is_posted = |other: &Report, sent: bool, number: u64| {
                 // A rank that has left the group no longer reports its posted messages there.
                 let has_left = other.calls.iter().all(|(id, _)| id != group);
@@ -54,7 +53,7 @@ fn goes_on(report: &Report, reports: &[Option<Report>], stuck: &[bool]) -> bool 
                 let count = other.posted.iter().find(here).map_or(0, |it| it.counts[usize::from(!sent)]);
                 has_left || count >= number
             };
-            !all || messages.iter().all(|&(peer, sent, number)| {
+            messages.iter().all(|&(peer, sent, number)| {
                 of(peer).filter(|_| stuck[peer]).is_none_or(|other| is_posted(other, sent, number))
             })
         }
@@ -64,6 +63,7 @@ fn goes_on(report: &Report, reports: &[Option<Report>], stuck: &[bool]) -> bool 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::call::Call;
     use crate::words::Operation;
 
     const WORLD: u64 = 0;
@@ -74,16 +74,16 @@ mod tests {
         Some(Report { round: 1, rank: 0, turn: 1, waited: 0, place, calls, posted: Vec::new(), operation })
     }
 
-    fn meets(group: u64, number: u64, kind: usize, members: &[usize], calls: &[(u64, u64)]) -> Option<Report> {
-        at(Place::Meets { group, number, kind: [kind, 0], members: members.to_vec() }, calls)
+    fn meets(group: u64, number: u64, call: Call<'static>, members: &[usize], calls: &[(u64, u64)]) -> Option<Report> {
+        at(Place::Meets { group, number, call, members: members.to_vec() }, calls)
     }
 
     fn receives(from: usize) -> Option<Report> {
-        at(Place::Messages { peers: vec![(from, false)], all: true }, &[])
+        at(Place::Messages { peers: vec![(from, false)] }, &[])
     }
 
     fn sends(to: usize) -> Option<Report> {
-        at(Place::Messages { peers: vec![(to, true)], all: true }, &[])
+        at(Place::Messages { peers: vec![(to, true)] }, &[])
     }
 
     #[track_caller]
@@ -100,20 +100,20 @@ mod tests {
     const ALL: [usize; 3] = [0, 1, 2];
 
     fn barrier() -> Option<Report> {
-        meets(WORLD, 5, 0, &ALL, &[(WORLD, 5), (END, 0)])
+        meets(WORLD, 5, Call::Barrier, &ALL, &[(WORLD, 5), (END, 0)])
     }
 
     #[test]
     fn ranks_in_one_collective_go_on() {
         check(vec![barrier(), barrier(), barrier()], &[]);
         // A rank that has left it early has done its part.
-        let ended = || meets(END, 1, 11, &ALL, &[(WORLD, 5), (END, 1)]);
+        let ended = || meets(END, 1, Call::End, &ALL, &[(WORLD, 5), (END, 1)]);
         check(vec![barrier(), barrier(), ended()], &[]);
     }
 
     #[test]
     fn a_rank_that_has_ended_keeps_the_others_waiting() {
-        let ended = || meets(END, 1, 11, &ALL, &[(WORLD, 4), (END, 1)]);
+        let ended = || meets(END, 1, Call::End, &ALL, &[(WORLD, 4), (END, 1)]);
         check(vec![barrier(), barrier(), ended()], &[0, 1, 2]);
     }
 
@@ -127,9 +127,9 @@ mod tests {
 
     #[test]
     fn different_collectives_do_not_meet() {
-        let other = || meets(WORLD, 5, 2, &ALL, &[(WORLD, 5), (END, 0)]);
+        let other = || meets(WORLD, 5, Call::Fence, &ALL, &[(WORLD, 5), (END, 0)]);
         check(vec![barrier(), other(), barrier()], &[0, 1, 2]);
-        let pair = |id: u64, members: &[usize]| meets(id, 1, 0, members, &[(id, 1)]);
+        let pair = |id: u64, members: &[usize]| meets(id, 1, Call::Barrier, members, &[(id, 1)]);
         check(vec![pair(8, &[0, 1]), pair(9, &[1, 2]), pair(7, &[2, 0])], &[0, 1, 2]);
         check(vec![pair(8, &[0, 1]), pair(8, &[0, 1]), pair(7, &[2, 0])], &[]);
     }
@@ -151,7 +151,7 @@ mod tests {
     }
 
     fn flies(from: usize, number: u64) -> Option<Report> {
-        at(Place::Flies { group: WORLD, messages: vec![(from, false, number)], all: true }, &[(WORLD, 4), (END, 0)])
+        at(Place::Flies { group: WORLD, messages: vec![(from, false, number)] }, &[(WORLD, 4), (END, 0)])
     }
 
     #[test]
@@ -160,12 +160,9 @@ mod tests {
         check(vec![flies(1, 3), has_posted(2, barrier()), barrier()], &[0, 1, 2]);
         check(vec![flies(1, 3), has_posted(2, at(Place::Runs, &[(WORLD, 4)])), barrier()], &[]);
         // Of two messages, one can never arrive.
-        let both = |all| {
-            let messages = vec![(1, false, 1), (2, false, 1)];
-            at(Place::Flies { group: WORLD, messages, all }, &[(WORLD, 4), (END, 0)])
-        };
-        check(vec![both(true), has_posted(1, barrier()), barrier()], &[0, 1, 2]);
-        check(vec![both(false), has_posted(1, barrier()), barrier()], &[]);
+        let messages = vec![(1, false, 1), (2, false, 1)];
+        let both = at(Place::Flies { group: WORLD, messages }, &[(WORLD, 4), (END, 0)]);
+        check(vec![both, has_posted(1, barrier()), barrier()], &[0, 1, 2]);
         // Messages that a rank has sent to others do not help.
         check(vec![barrier(), has_posted(9, flies(0, 1)), barrier()], &[0, 1, 2]);
     }

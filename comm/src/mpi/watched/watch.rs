@@ -1,39 +1,21 @@
 //! The waits of this process, recorded by the thread that MPI belongs to and read by the
 //! [watchdog](super::watchdog).
 //!
-//! A record takes a few stores and no lock, so a collective or a message costs no more.
-//!
-//! ```text
-//! words of a collective   1, group, number of the call in the group, number of words of the call, these words, its text
-//! words of messages       2, number, bytes to receive, bytes to send, peers: 2 * rank, and 1 more if it is sent to the peer
-//! words of a flight       3, as above with the group before the peers, and after each peer the message's number
-//! ```
+//! A record takes a lock, which is free unless a watchdog reads the record, and no memory of its own; the end of a wait takes one store.
 //!
 //! A message of a flight arrives once its other side is posted, whatever the other rank does meanwhile, since every call of MPI
 //! progresses its messages. So each rank counts its posted messages, by group and peer, and a message is numbered by that count:
 //! the other side is posted if the other rank has counted as many.
 
-use super::header;
 use super::report::{Place, Posted, Report};
 use crate::Work;
 use crate::call::Call;
 use crate::flight::Noted;
 use crate::words::{Operation, messages, within};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::atomic::{AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-/// Words that describe a wait.
-const WORDS: usize = 20;
-const COLLECTIVE: u64 = 1;
-const MESSAGES: u64 = 2;
-const FLIGHT: u64 = 3;
-
-/// Where the words of a call begin, its text, and the peers of messages.
-const CALL: usize = 4;
-const TEXT: usize = 11;
-const PEERS: usize = 4;
 
 /// The record of a process' own waits; never freed.
 pub(in crate::mpi) struct Watch {
@@ -43,14 +25,45 @@ pub(in crate::mpi) struct Watch {
     pub(super) limit: Duration,
     /// Odd while the rank waits.
     turn: AtomicU64,
-    words: [AtomicU64; WORDS],
+    /// The present wait, or the last one.
+    record: Mutex<Record>,
     work: Mutex<Option<Work>>,
     groups: Mutex<Vec<Group>>,
 }
 
+/// What a rank waits for.
+#[derive(Default)]
+struct Record {
+    wait: Wait,
+    /// For each message of a wait for some, the peer's world rank, whether it is sent to the peer, and its number in a flight.
+    messages: Vec<(usize, bool, u64)>,
+    /// Their bytes, to receive and to send.
+    bytes: [usize; 2],
+}
+
+#[derive(Default)]
+enum Wait {
+    #[default]
+    Nothing,
+    /// For the members of a group to make the same call, which has this number in the group.
+    Meets {
+        group: u64,
+        number: u64,
+        call: Call<'static>,
+    },
+    Messages,
+    Flight {
+        group: u64,
+    },
+}
+
+fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
+    what.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A group of ranks whose collectives this process counts.
 #[derive(Clone)]
-pub(super) struct Group {
+pub(in crate::mpi) struct Group {
     /// The id: the same on all members, and unique to the group.
     id: u64,
     /// The world ranks of the members.
@@ -68,8 +81,8 @@ impl Group {
     }
 
     /// Counts messages that are posted: the member at the other end, whether it is sent to that member, and the bytes.
-    pub(super) fn note(&self, messages: impl Iterator<Item = (usize, bool, usize)>) -> Vec<Noted> {
-        let mut posted = self.posted.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(in crate::mpi) fn note(&self, messages: impl Iterator<Item = (usize, bool, usize)>) -> Vec<Noted> {
+        let mut posted = lock(&self.posted);
         let noted = messages.map(|(rank, is_sent, bytes)| {
             let number = &mut posted[rank][usize::from(is_sent)];
             *number += 1;
@@ -80,7 +93,7 @@ impl Group {
 
     /// The counts of posted messages, in the form of reports.
     fn posted(&self) -> Vec<Posted> {
-        let posted = self.posted.lock().unwrap_or_else(PoisonError::into_inner);
+        let posted = lock(&self.posted);
         let counted = posted.iter().zip(&*self.members).filter(|(counts, _)| **counts != [0; 2]);
         counted.map(|(&counts, &peer)| Posted { group: self.id, peer, counts }).collect()
     }
@@ -94,99 +107,83 @@ impl Group {
 }
 
 /// Marks the rank as waiting until dropped.
-pub(super) struct Waiting<'w>(&'w Watch);
+pub(in crate::mpi) struct Waiting<'w>(&'w Watch);
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let turn = self.0.turn.load(Ordering::Relaxed);
         self.0.turn.store(turn + 1, Ordering::Release);
-        // Later records do not become visible before this store.
-        fence(Ordering::Release);
     }
 }
 
 impl Watch {
     pub(in crate::mpi) fn new(rank: usize, size: usize, limit: Duration) -> Self {
-        let words = std::array::from_fn(|_| AtomicU64::new(0));
-        Self { rank, size, limit, turn: AtomicU64::new(0), words, work: Mutex::default(), groups: Mutex::default() }
+        let (turn, record, work, groups) = Default::default();
+        Self { rank, size, limit, turn, record, work, groups }
     }
 
     /// Begins to count the collectives of a group.
     pub(super) fn add(&self, group: &Group) {
-        self.groups.lock().unwrap_or_else(PoisonError::into_inner).push(group.clone());
+        lock(&self.groups).push(group.clone());
     }
 
     /// Forgets a group.
     pub(super) fn remove(&self, group: &Group) {
-        self.groups
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .retain(|other| !Arc::ptr_eq(&other.calls, &group.calls));
+        lock(&self.groups).retain(|other| !Arc::ptr_eq(&other.calls, &group.calls));
     }
 
-    /// Records that the rank waits for the members of a group to make the same call.
-    pub(super) fn meets(&self, group: &Group, call: &Call<'_>) -> Waiting<'_> {
-        let number = group.calls.load(Ordering::Relaxed) + 1;
-        group.calls.store(number, Ordering::Relaxed);
-        let mut nth = CALL;
-        let text = header::brief(call, |word| {
-            self.words[nth].store(word as u64, Ordering::Relaxed);
-            nth += 1;
-        });
-        self.note(0, [COLLECTIVE, group.id, number, (nth - CALL) as u64]);
-        // No byte of a text is 0, so it ends where zeros begin.
-        let chunks = text.as_bytes().chunks(8).take(WORDS - TEXT - 1).map(|chunk| {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            u64::from_le_bytes(word)
-        });
-        self.note(TEXT, chunks.chain([0]));
-        self.waits()
+    /// Records that the rank waits for the members of a group to make the same call. A call within another one is a part of it, and
+    /// not recorded.
+    pub(in crate::mpi) fn meets(&self, group: &Group, call: Call<'static>) -> Option<Waiting<'_>> {
+        self.waits(|record| {
+            let number = group.calls.load(Ordering::Relaxed) + 1;
+            group.calls.store(number, Ordering::Relaxed);
+            record.wait = Wait::Meets { group: group.id, number, call };
+        })
     }
 
     /// Records that the rank waits for messages: the world ranks of the senders and receivers, and the lengths.
     pub(super) fn messages(
         &self,
-        from: impl ExactSizeIterator<Item = (usize, usize)>,
-        to: impl ExactSizeIterator<Item = (usize, usize)>,
-    ) -> Waiting<'_> {
-        let (mut bytes, mut nth) = ([0, 0], PEERS);
-        let count = from.len() + to.len();
-        let from = from.map(|(rank, bytes)| (rank, bytes, 0));
-        for (rank, len, sent) in from.chain(to.map(|(rank, bytes)| (rank, bytes, 1))) {
-            bytes[sent] += len;
-            if nth < WORDS {
-                self.words[nth].store((2 * rank + sent) as u64, Ordering::Relaxed);
-                nth += 1;
-            }
-        }
-        self.note(0, [MESSAGES, count as u64, bytes[0] as u64, bytes[1] as u64]);
-        self.waits()
+        from: impl Iterator<Item = (usize, usize)>,
+        to: impl Iterator<Item = (usize, usize)>,
+    ) -> Option<Waiting<'_>> {
+        let from = from.map(|(rank, bytes)| (rank, false, 0, bytes));
+        self.exchanges(Wait::Messages, from.chain(to.map(|(rank, bytes)| (rank, true, 0, bytes))))
     }
 
     /// Records that the rank waits for a flight.
-    pub(super) fn flies(&self, noted: &[Noted]) -> Waiting<'_> {
-        let bytes = |sent| noted.iter().filter(|one| one.is_sent == sent).map(|one| one.bytes as u64).sum();
-        self.note(0, [FLIGHT, noted.len() as u64, bytes(false), bytes(true)]);
+    pub(in crate::mpi) fn flies(&self, noted: &[Noted]) -> Option<Waiting<'_>> {
         let group = noted.first().map_or(0, |one| one.group);
-        let messages = noted.iter().flat_map(|one| [2 * one.peer as u64 + u64::from(one.is_sent), one.number]);
-        self.note(PEERS, [group].into_iter().chain(messages));
-        self.waits()
+        self.exchanges(Wait::Flight { group }, noted.iter().map(|one| (one.peer, one.is_sent, one.number, one.bytes)))
     }
 
-    fn note(&self, first: usize, values: impl IntoIterator<Item = u64>) {
-        self.words[first..].iter().zip(values).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
+    fn exchanges(&self, wait: Wait, messages: impl Iterator<Item = (usize, bool, u64, usize)>) -> Option<Waiting<'_>> {
+        self.waits(|record| {
+            (record.wait, record.bytes) = (wait, [0, 0]);
+            record.messages.clear();
+            for (peer, is_sent, number, bytes) in messages {
+                record.messages.push((peer, is_sent, number));
+                record.bytes[usize::from(is_sent)] += bytes;
+            }
+        })
     }
 
-    fn waits(&self) -> Waiting<'_> {
+    /// Begins a wait, unless the rank is in one already.
+    fn waits(&self, note: impl FnOnce(&mut Record)) -> Option<Waiting<'_>> {
         let turn = self.turn.load(Ordering::Relaxed);
+        if turn % 2 == 1 {
+            return None;
+        }
+        let mut record = lock(&self.record);
+        note(&mut record);
         self.turn.store(turn + 1, Ordering::Release);
-        Waiting(self)
+        Some(Waiting(self))
     }
 
     /// Records what the rank is working on.
-    pub(super) fn works(&self, work: Option<Work>) {
-        *self.work.lock().unwrap_or_else(PoisonError::into_inner) = work;
+    pub(in crate::mpi) fn works(&self, work: Option<Work>) {
+        *lock(&self.work) = work;
     }
 
     /// Returns how often the rank has begun or ended a wait: an odd number while it waits.
@@ -196,90 +193,49 @@ impl Watch {
 
     /// Returns the rank's state, as an answer to the question `round`, after a wait of `waited`.
     pub(super) fn report(&self, round: usize, waited: Duration) -> Report {
-        let work = *self.work.lock().unwrap_or_else(PoisonError::into_inner);
-        let groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            let turn = self.turn();
-            let words: [u64; WORDS] = std::array::from_fn(|nth| self.words[nth].load(Ordering::Relaxed));
-            let calls = groups.iter().map(|group| (group.id, group.calls.load(Ordering::Relaxed))).collect();
-            let posted = groups.iter().flat_map(Group::posted).collect();
-            fence(Ordering::Acquire);
-            // A read during a change is repeated.
-            if self.turn() != turn {
-                continue;
+        let (work, groups, record) = (*lock(&self.work), lock(&self.groups), lock(&self.record));
+        let calls = groups.iter().map(|group| (group.id, group.calls.load(Ordering::Relaxed))).collect();
+        let posted = groups.iter().flat_map(Group::posted).collect();
+        // No wait begins meanwhile. So if the rank waits now, it has done so all the time, and all that has been read is of this wait.
+        let turn = self.turn();
+        let (place, operation) = record.place(&groups, self.size);
+        let operation = match operation {
+            Operation::Waits(wait) => {
+                let wait = wait + &work.map_or_else(String::new, |work| work.to_string());
+                if turn % 2 == 1 { Operation::Waits(wait) } else { Operation::RunsAfter(wait) }
             }
-            let (place, operation) = self.place(&words, &groups);
-            let operation = match operation {
-                Operation::Waits(wait) => {
-                    Operation::Waits(wait + &work.map_or_else(String::new, |work| work.to_string()))
-                }
-                operation => operation,
-            };
-            let (place, operation) = match (turn % 2, operation) {
-                (1, operation) => (place, operation),
-                (_, Operation::Waits(last)) => (Place::Runs, Operation::RunsAfter(last)),
-                _ => (Place::Runs, Operation::Runs),
-            };
-            let waited = waited.as_millis() as usize;
-            return Report { round, rank: self.rank, turn: turn as usize, waited, place, calls, posted, operation };
-        }
+            operation if turn % 2 == 1 => operation,
+            _ => Operation::Runs,
+        };
+        let place = if turn % 2 == 1 { place } else { Place::Runs };
+        let waited = waited.as_millis() as usize;
+        Report { round, rank: self.rank, turn: turn as usize, waited, place, calls, posted, operation }
     }
+}
 
-    /// Returns the place that the words describe.
-    fn place(&self, words: &[u64; WORDS], groups: &[Group]) -> (Place, Operation) {
-        let number = |word: u64| word as usize;
-        match words[0] {
-            COLLECTIVE => {
+impl Record {
+    /// Returns what is recorded, in the form of reports, for ranks of a world of `size`.
+    fn place(&self, groups: &[Group], size: usize) -> (Place, Operation) {
+        let ranks = |sent| self.messages.iter().filter(|one| one.1 == sent).map(|one| one.0).collect();
+        let wait = || Operation::Waits(messages([ranks(false), ranks(true)], self.bytes));
+        match &self.wait {
+            Wait::Nothing => (Place::Runs, Operation::Runs),
+            &Wait::Meets { group, number, ref call } => {
                 // If the group no longer exists, the call is over.
-                let members = groups.iter().find(|group| group.id == words[1]).map(|group| &*group.members);
-                let call: Vec<usize> = words[CALL..].iter().take(number(words[3])).copied().map(number).collect();
-                let text: Vec<u8> = words[TEXT..].iter().flat_map(|word| word.to_le_bytes()).collect();
-                let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
-                let operation = match header::of_parts(&call, &String::from_utf8_lossy(text)) {
-                    Ok(Call::End) => Operation::Ended,
-                    Ok(Call::Exit) => Operation::Left,
-                    Ok(call) => Operation::Waits(match members {
-                        Some(members) => within(&call.to_string(), members, self.size),
-                        None => format!("in {call}"),
-                    }),
-                    Err(_) => Operation::Waits("in a collective".into()),
+                let members = groups.iter().find(|known| known.id == group).map(|known| &*known.members);
+                let operation = match (call, members) {
+                    (Call::End, _) => Operation::Ended,
+                    (Call::Exit, _) => Operation::Left,
+                    (call, Some(members)) => Operation::Waits(within(&call.to_string(), members, size)),
+                    (call, None) => Operation::Waits(format!("in {call}")),
                 };
-                // Both kinds of end count as the same call, and a broadcast and a reduction have their roots here.
-                let kind = match call[..] {
-                    [12, ..] => [11, 0],
-                    [kind @ (1 | 4), root, ..] => [kind, root],
-                    [kind, ..] => [kind, 0],
-                    [] => [0, 0],
-                };
-                (
-                    Place::Meets {
-                        group: words[1],
-                        number: words[2],
-                        kind,
-                        members: members.unwrap_or_default().to_vec(),
-                    },
-                    operation,
-                )
+                let members = members.unwrap_or_default().to_vec();
+                (Place::Meets { group, number, call: call.clone(), members }, operation)
             }
-            MESSAGES => {
-                let count = number(words[1]);
-                let peers: Vec<(usize, bool)> =
-                    words[PEERS..].iter().take(count).map(|&word| (number(word) / 2, word % 2 == 1)).collect();
-                let ranks = |sent| peers.iter().filter(|peer| peer.1 == sent).map(|peer| peer.0).collect();
-                let bytes = [words[2], words[3]].map(number);
-                let wait = messages([ranks(false), ranks(true)], bytes, peers.len() < count);
-                (Place::Messages { all: peers.len() == count, peers }, Operation::Waits(wait))
+            Wait::Messages => {
+                (Place::Messages { peers: self.messages.iter().map(|one| (one.0, one.1)).collect() }, wait())
             }
-            FLIGHT => {
-                let count = number(words[1]);
-                let words_of = words[PEERS + 1..].chunks_exact(2).take(count);
-                let noted: Vec<_> = words_of.map(|pair| (number(pair[0]) / 2, pair[0] % 2 == 1, pair[1])).collect();
-                let all = noted.len() == count;
-                let ranks = |sent| noted.iter().filter(|one| one.1 == sent).map(|one| one.0).collect();
-                let wait = messages([ranks(false), ranks(true)], [words[2], words[3]].map(number), !all);
-                (Place::Flies { group: words[PEERS], messages: noted, all }, Operation::Waits(wait))
-            }
-            _ => (Place::Runs, Operation::Runs),
+            &Wait::Flight { group } => (Place::Flies { group, messages: self.messages.clone() }, wait()),
         }
     }
 }
@@ -298,21 +254,16 @@ mod tests {
         let pair = Group::new(9, [1, 3].into());
         watch.add(&pair);
         assert_eq!(said(&watch)[0], "runs");
-        let waiting = watch.meets(
-            &pair,
-            &Call::Headers { about: "gather to 2 of f64, and a text that is longer than what is kept of it ä".into() },
-        );
-        assert!(
-            said(&watch)[0].starts_with("waits in gather to 2 of f64, and a text that is longer "),
-            "{:?}",
-            said(&watch)
-        );
+        let waiting = watch.meets(&pair, Call::Headers { about: "gather to 2 of f64".into() });
+        assert_eq!(said(&watch)[0], "waits in gather to 2 of f64 with ranks 1 and 3");
+        assert!(watch.meets(&pair, Call::Barrier).is_none(), "a call within another one");
         drop(waiting);
         assert_eq!(watch.report(1, Duration::ZERO).calls, [(9, 1)]);
-        let waiting = watch.meets(&pair, &Call::Broadcast { root: 3, bytes: 8 });
+        let waiting = watch.meets(&pair, Call::Broadcast { root: 3, bytes: 8 });
         assert_eq!(said(&watch)[1], "wait in broadcast from 3 of 8 bytes with ranks 1 and 3");
         let report = watch.report(1, Duration::ZERO);
-        let meets = Place::Meets { group: 9, number: 2, kind: [1, 3], members: vec![1, 3] };
+        let meets =
+            Place::Meets { group: 9, number: 2, call: Call::Broadcast { root: 3, bytes: 8 }, members: vec![1, 3] };
         assert_eq!((report.place, report.turn), (meets, 3));
         drop(waiting);
         assert_eq!(said(&watch)[0], "runs, after it was in broadcast from 3 of 8 bytes with ranks 1 and 3");
@@ -333,19 +284,17 @@ mod tests {
         assert_eq!(said(&watch)[0], "waits to receive 16 bytes from rank 3 and to send 1 byte to rank 3");
         let report = watch.report(1, Duration::ZERO);
         let messages = vec![(3, false, 2), (3, false, 3), (3, true, 2)];
-        assert_eq!(report.place, Place::Flies { group: 9, messages, all: true });
+        assert_eq!(report.place, Place::Flies { group: 9, messages });
         assert_eq!(report.posted, [Posted { group: 9, peer: 3, counts: [3, 2] }]);
         drop(waiting);
-        let noted = pair.note((0..9).map(|_| (1, true, 1)));
-        let _waiting = watch.flies(&noted);
-        assert!(matches!(watch.report(1, Duration::ZERO).place, Place::Flies { all: false, .. }));
     }
 
     #[test]
-    fn more_peers_than_are_noted_are_not_forgotten() {
+    fn all_peers_are_noted() {
         let watch = Watch::new(1, 40, Duration::from_secs(1));
         let _waiting = watch.messages((2..40).map(|rank| (rank, 1)), [].into_iter());
-        assert_eq!(said(&watch)[0], "waits to receive 38 bytes from ranks 2 to 17 and others");
-        assert!(matches!(watch.report(1, Duration::ZERO).place, Place::Messages { all: false, .. }));
+        assert_eq!(said(&watch)[0], "waits to receive 38 bytes from ranks 2 to 39");
+        let peers = (2..40).map(|rank| (rank, false)).collect();
+        assert_eq!(watch.report(1, Duration::ZERO).place, Place::Messages { peers });
     }
 }

@@ -159,7 +159,7 @@ impl Watchdog {
 
     /// Handles a report on rank 0, and elsewhere a question: a report of rank 0, whose round asks for an answer.
     fn take(&mut self, bytes: &[u8], from: SocketAddr) {
-        let Ok(report) = Report::from_bytes(bytes, self.token) else { return };
+        let Some(report) = Report::from_bytes(bytes, self.token) else { return };
         if self.watch.rank > 0 {
             self.asked = Some(Instant::now());
             let answer = self.report(report.round);

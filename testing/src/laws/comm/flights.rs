@@ -1,7 +1,9 @@
 //! Laws of non-blocking messages, and of rounds that use them.
 
 use super::message;
-use polyshard_runtime::comm::{self, Broadcast, Combining, Communicator, Flight, Piece, Rounds, SumAlgorithm};
+use polyshard_runtime::comm::{
+    self, Arrival, Broadcast, Chain, Combining, Communicator, Flight, Piece, Rounds, SumAlgorithm,
+};
 use polyshard_runtime::{DType, ReduceOp, Result};
 use std::sync::Arc;
 
@@ -218,12 +220,17 @@ pub(super) fn rounds_are_the_collectives(comm: &dyn Communicator) -> Result<()> 
         comm.all_reduce(bytemuck::cast_slice_mut(&mut words), sum)?;
         expected.copy_from_slice(bytemuck::cast_slice(&words));
         let bounds = || Rounds::segments(total, segments, 8);
+        let in_order_sum = |root: usize| {
+            let chain = Chain { ranks: (0..size).collect(), segments: 0..segments };
+            let sum = Rounds::chains(&[chain], rank, bounds(), Arrival::Combine, |_, _| 1.0);
+            sum.then(Rounds::chain(if root == size - 1 { vec![root] } else { vec![size - 1, root] }, rank, bounds()))
+        };
         for root in [0, size - 1] {
-            let reduced = run(comm, Rounds::in_order_sum(size, rank, root, bounds()), own, Some(sum))?;
+            let reduced = run(comm, in_order_sum(root), own, Some(sum))?;
             assert!(rank != root || *reduced == expected[..], "a sum in order has the bits of a reduction in order");
         }
         let back = Rounds::chain((0..size).rev().collect(), rank, bounds());
-        let all = Rounds::in_order_sum(size, rank, size - 1, bounds()).then(back);
+        let all = in_order_sum(size - 1).then(back);
         assert_eq!(*run(comm, all, own, Some(sum))?, expected[..], "and so has one that all get");
 
         // Sums of integers are the same in any order.
