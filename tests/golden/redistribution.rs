@@ -76,7 +76,7 @@ impl<'world> Prepared<'world> {
 }
 
 /// The moves between arrays.
-fn moves(world: &World) -> Result<[Redistribution; 2usize]> {
+fn moves(world: &World) -> Result<[Redistribution; 2]> {
     // A' = A: permute, at most 80 bytes received per rank
     let a_1 = Redistribution::by(
         world,

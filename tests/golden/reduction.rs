@@ -59,7 +59,7 @@ impl<'world> Prepared<'world> {
 }
 
 /// The moves between arrays.
-fn moves(world: &World) -> Result<[Redistribution; 1usize]> {
+fn moves(world: &World) -> Result<[Redistribution; 1]> {
     // gradient' = gradient: all_reduce(data), at most 840016 bytes received per rank
     let gradient_1 = Redistribution::by(
         world,

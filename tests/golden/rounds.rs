@@ -310,7 +310,7 @@ fn largest_3_table() -> Kernel<'static> {
 }
 
 /// The moves between arrays.
-fn moves(world: &World) -> Result<[Redistribution; 2usize]> {
+fn moves(world: &World) -> Result<[Redistribution; 2]> {
     // A'' = A': all_to_all(x), at most 96 bytes received per rank
     let a_4 = Redistribution::by(
         world,

@@ -206,7 +206,7 @@ fn second_2_table() -> Kernel<'static> {
 }
 
 /// The moves between arrays.
-fn moves(world: &World) -> Result<[Redistribution; 2usize]> {
+fn moves(world: &World) -> Result<[Redistribution; 2]> {
     // Y' = Y: all_to_all(x), at most 64 bytes received per rank
     let y_4 = Redistribution::by(
         world,

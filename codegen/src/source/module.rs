@@ -458,7 +458,7 @@ fn moves(program: &Program, names: &Names) -> Option<(TokenStream, TokenStream)>
         (quote! { #note let #name = #made; }, name)
     });
     let (made, targets): (Vec<_>, Vec<_>) = made.unzip();
-    let count = targets.len();
+    let count = Literal::usize_unsuffixed(targets.len());
     let function = quote! {
         /// The moves between arrays.
         fn moves(world: &World) -> Result<[Redistribution; #count]> {
@@ -466,7 +466,7 @@ fn moves(program: &Program, names: &Names) -> Option<(TokenStream, TokenStream)>
             Ok([#(#targets),*])
         }
     };
-    (count > 0).then(|| (function, quote! { .with_moves(moves(world)?) }))
+    (!targets.is_empty()).then(|| (function, quote! { .with_moves(moves(world)?) }))
 }
 
 /// The expression that makes a move. The route is the program's, written out, so that the runtime does not decide it again.
