@@ -7,7 +7,7 @@
 //! The algorithm does not affect the bits: either every rank that wants the result receives all ranks' data and combines
 //! them, or each rank combines a piece. The caller chooses.
 
-use super::{CollectiveCall, Combining, Communicator, check, combine};
+use super::{CollectiveCall, Combining, Communicator, combine};
 use crate::{DType, ReduceOp, Result};
 use polyshard_layout::{SumAlgorithm, SumKind};
 use polyshard_memory::{Buffer, split_mut};
@@ -15,7 +15,8 @@ use polyshard_memory::{Buffer, split_mut};
 /// Bytes summed up per chunk, whole elements of any type.
 const CHUNK: usize = 4096;
 
-/// Takes part in a reduction that [is in rank order](CollectiveCall::is_in_order).
+/// Takes part in a reduction that [is in rank order](CollectiveCall::is_in_order), and whose arguments have been
+/// [checked](CollectiveCall::check).
 pub(super) fn carry_out<C: Communicator + ?Sized>(comm: &C, collective: CollectiveCall<'_>) -> Result<()> {
     match collective {
         CollectiveCall::Reduce { root, data, combining } => reduce(comm, Some(root), data, combining),
@@ -42,8 +43,6 @@ fn reduce<C: Communicator + ?Sized>(
     combining: Combining,
 ) -> Result<()> {
     let Combining { dtype, op, by } = combining;
-    check::member(comm.size(), root.unwrap_or(0))?;
-    check::elements(dtype, data)?;
     let (size, len) = (comm.size(), data.len());
     let gather = |own: &[u8], into: &mut [u8], counts: &[usize]| match root {
         Some(root) => gather(comm, root, own, into, counts),
@@ -74,7 +73,6 @@ fn reduce_scatter<C: Communicator + ?Sized>(
     op: ReduceOp,
 ) -> Result<()> {
     let size = comm.size();
-    check::reduce_scatter(size, comm.rank(), send, into, counts, dtype)?;
     let (me, len) = (comm.rank(), into.len());
     let mut staged = Buffer::<u8>::new(len * (size - 1), "the terms of a reduction")?;
     let parts: Vec<_> = crate::starts(counts).zip(counts).map(|(start, &count)| &send[start..start + count]).collect();

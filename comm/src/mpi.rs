@@ -30,7 +30,7 @@ mod watched;
 use super::received::Counter;
 use super::{
     Broadcast, Carrier, CollectiveCall, Communicator, Flight, Header, Lane, Layout, Piece, Received, SharedMemory,
-    check, in_order,
+    alone, check, in_order,
 };
 use crate::progress::take_back;
 use crate::{CommError, Error, Result};
@@ -256,28 +256,6 @@ impl Communicator for MpiCommunicator {
         process::world_rank(self.raw(), rank)
     }
 
-    fn send(&self, to: usize, data: &[u8]) -> Result<()> {
-        process::check_flights()?;
-        check::peer(self.size, self.rank, to)?;
-        let span = self.span(data.len())?;
-        // SAFETY: MPI reads `data`, which `span` describes, and no longer uses it when the call returns.
-        let code = unsafe { ffi::MPI_Send(address(data), span.count, span.datatype, to as c_int, TAG, self.raw()) };
-        checked("send", code)
-    }
-
-    fn receive(&self, from: usize, into: &mut [u8]) -> Result<()> {
-        process::check_flights()?;
-        check::peer(self.size, self.rank, from)?;
-        let span = self.span(into.len())?;
-        let mut status = status::empty();
-        // SAFETY: MPI writes at most `into`, which `span` describes, and the status.
-        let code = unsafe {
-            let from = from as c_int;
-            ffi::MPI_Recv(address_mut(into), span.count, span.datatype, from, TAG, self.raw(), &mut status)
-        };
-        self.arrived(code, &status, from, into.len())
-    }
-
     fn exchange(&self, sends: &[(usize, &[u8])], receives: &mut [(usize, &mut [u8])]) -> Result<()> {
         process::check_flights()?;
         check::exchange(self.size, self.rank, sends, receives)?;
@@ -296,7 +274,7 @@ impl Communicator for MpiCommunicator {
 
     fn poll(&self, flights: &mut [&mut Flight]) -> Result<usize> {
         process::check_flights()?;
-        super::flight::poll(flights, Some(&self.received))
+        super::flight::poll(flights, &self.received)
     }
 
     fn collective(&self, collective: CollectiveCall<'_>) -> Result<()> {
@@ -304,10 +282,13 @@ impl Communicator for MpiCommunicator {
         if !matches!(collective, CollectiveCall::Fence) {
             process::check_flights()?;
         }
+        collective.check(self.size, self.rank)?;
+        if self.size == 1 {
+            return alone::carry_out(collective);
+        }
         if collective.is_in_order() {
             return in_order::carry_out(self, collective);
         }
-        collective.check(self.size, self.rank)?;
         let received = collective.received(self.size, self.rank);
         match collective {
             // A rank that fails ends all processes, so no failure could end the wait at a fence early.
@@ -371,6 +352,14 @@ impl Communicator for MpiCommunicator {
     fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>> {
         process::check_flights()?;
         Ok(Box::new(self.divided(color, key)?))
+    }
+
+    fn alone(&self) -> Result<Box<dyn Communicator>> {
+        process::check_flights()?;
+        take_back();
+        // SAFETY: the constant is set once MPI is initialised.
+        let raw = process::duplicate(unsafe { ffi::RSMPI_COMM_SELF })?;
+        Ok(Box::new(Self::new(raw, true, self.limit, Arc::clone(&self.received))?))
     }
 
     fn lane(&self) -> Result<Lane> {

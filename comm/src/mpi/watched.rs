@@ -118,20 +118,6 @@ impl Communicator for Watched {
         self.lane.group.members[rank]
     }
 
-    fn send(&self, to: usize, data: &[u8]) -> Result<()> {
-        check::peer(self.size(), self.rank(), to)?;
-        let _waiting =
-            self.lane.watch.messages([].into_iter(), [(self.lane.group.members[to], data.len())].into_iter());
-        self.lane.inner.send(to, data)
-    }
-
-    fn receive(&self, from: usize, into: &mut [u8]) -> Result<()> {
-        check::peer(self.size(), self.rank(), from)?;
-        let _waiting =
-            self.lane.watch.messages([(self.lane.group.members[from], into.len())].into_iter(), [].into_iter());
-        self.lane.inner.receive(from, into)
-    }
-
     fn exchange(&self, sends: &[(usize, &[u8])], receives: &mut [(usize, &mut [u8])]) -> Result<()> {
         check::exchange(self.size(), self.rank(), sends, receives)?;
         let members = &self.lane.group.members;
@@ -180,6 +166,10 @@ impl Communicator for Watched {
 
     fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>> {
         Ok(Box::new(Self { lane: self.divided(color, key)?, agreement: self.agreement.clone() }))
+    }
+
+    fn alone(&self) -> Result<Box<dyn Communicator>> {
+        self.lane.inner.alone()
     }
 
     fn lane(&self) -> Result<Lane> {
