@@ -34,7 +34,8 @@ use super::call::Call;
 use super::received::Counter;
 use super::shared::{Apart, OneProcess};
 use super::{
-    Broadcast, CollectiveCall, Communicator, Flight, Lane, Piece, Received, SharedMemory, alone, check, combine, flight,
+    Broadcast, CollectiveCall, Communicator, Flight, Lane, Piece, Received, SharedMemory, alone, check, combine_terms,
+    flight,
 };
 use crate::{DType, ReduceOp, Result};
 use arrivals::{CHUNK, Chunk, Contributions};
@@ -154,7 +155,9 @@ impl ThreadComm {
     /// Combines the ranks' contributions, from byte `start` of each, into `into`, in rank order.
     fn combine(contributions: &Contributions, start: usize, into: &mut [u8], dtype: DType, op: ReduceOp) {
         let range = start..start + into.len();
-        combine::combine_terms(dtype, op, into, contributions.data.iter().map(|data| &data[range.clone()]));
+        let mut terms = contributions.data.iter().map(|data| &data[range.clone()]);
+        into.copy_from_slice(terms.next().expect("a group has a member; this is a bug in polyshard"));
+        combine_terms(dtype, op, into, terms);
     }
 }
 
