@@ -25,24 +25,25 @@ pub fn combine(dtype: DType, op: ReduceOp, into: &mut [u8], with: &[u8]) {
     }
 }
 
-/// Combines terms as long as `into`, the first to the last, into `into`, whose previous contents do not matter.
+/// Combines terms as long as `into`, one after the other, into `into`, which holds the first one: chunk by chunk, so that the sums of a
+/// chunk stay in the L1 cache.
 ///
 /// # Panics
-/// As [`combine`], and if `terms` is empty.
-pub fn combine_terms<'a>(dtype: DType, op: ReduceOp, into: &mut [u8], terms: impl Iterator<Item = &'a [u8]>) {
-    in_order(into, terms, |into, term| combine(dtype, op, into, term));
-}
-
-fn in_order<'a>(into: &mut [u8], mut terms: impl Iterator<Item = &'a [u8]>, add: impl Fn(&mut [u8], &[u8])) {
-    into.copy_from_slice(terms.next().expect("a group has a member; this is a bug in polyshard"));
-    terms.for_each(|term| add(into, term));
+/// As [`combine`].
+pub fn combine_terms<'a>(dtype: DType, op: ReduceOp, into: &mut [u8], others: impl Iterator<Item = &'a [u8]> + Clone) {
+    // Whole elements of any type.
+    const BYTES: usize = CHUNK * size_of::<u64>();
+    for (nth, into) in into.chunks_mut(BYTES).enumerate() {
+        let chunk = nth * BYTES..nth * BYTES + into.len();
+        others.clone().for_each(|term| combine(dtype, op, into, &term[chunk.clone()]));
+    }
 }
 
 /// Combines the `len` elements of terms, the first term to the last, chunk by chunk: `terms` returns each term's elements at the positions
 /// of a chunk, and `put` gets the results, which are in `sums`. The order of the sums does not depend on where the terms are stored.
 ///
 /// # Panics
-/// As [`combine_terms`].
+/// As [`combine`], and if there are no terms.
 pub fn combine_in_chunks<'a, T: Combine + Pod, I: Iterator<Item = &'a [T]>>(
     op: ReduceOp,
     len: usize,
@@ -53,8 +54,9 @@ pub fn combine_in_chunks<'a, T: Combine + Pod, I: Iterator<Item = &'a [T]>>(
     for start in (0..len).step_by(CHUNK) {
         let chunk = start..len.min(start + CHUNK);
         let sums = &mut sums[..chunk.len()];
-        let terms = terms(chunk.clone()).map(cast_slice);
-        in_order(cast_slice_mut(sums), terms, |into, term| typed::<T>(op, into, term));
+        let mut terms = terms(chunk.clone());
+        sums.copy_from_slice(terms.next().expect("a group has a member; this is a bug in polyshard"));
+        terms.for_each(|term| typed::<T>(op, cast_slice_mut(sums), cast_slice(term)));
         put(chunk, sums);
     }
 }

@@ -20,16 +20,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// memory as long as another rank may be using it.
 pub(super) trait Transfer: Send {
     /// Returns whether all messages are done; never waits or allocates.
-    ///
-    /// # Errors
-    /// If a message is not as long as the buffer that it is received into, or a rank failed.
     fn poll(&mut self) -> Result<bool>;
 
     /// Waits until [`poll`](Self::poll) would return true or an error.
     fn wait(&mut self) -> Result<()>;
-
-    /// Calls `read` with the index of each received message and its bytes; all messages are done.
-    fn read(&self, read: &mut dyn FnMut(usize, &[u8]));
 
     /// Returns the received pieces, in the order posted; all messages are done.
     fn take(&mut self) -> Vec<Piece>;
@@ -84,31 +78,20 @@ impl Flight {
     #[must_use]
     pub fn into_pieces(mut self) -> (Vec<Arc<Piece>>, Vec<Piece>) {
         assert!(self.is_done, "a flight gives its pieces back when a poll has found it done");
-        let received = self.take();
-        let sent = self.sends.drain(..).map(|(_, piece)| piece).collect();
-        (sent, received)
-    }
-
-    /// Returns the received pieces, in the order posted; the flight is done.
-    pub(super) fn take(&mut self) -> Vec<Piece> {
         let mut received = self.transfer.take();
         for (place, piece) in self.own.drain(..) {
             received.insert(place, piece);
         }
-        received
-    }
-
-    /// Calls `read` with the index of each message received from another rank, among these, and its bytes; the flight is done.
-    pub(super) fn read(&self, read: &mut dyn FnMut(usize, &[u8])) {
-        self.transfer.read(read);
+        let sent = self.sends.drain(..).map(|(_, piece)| piece).collect();
+        (sent, received)
     }
 
     /// Checks whether it is done, and counts its received bytes when it becomes done.
-    pub(super) fn poll(&mut self, received: Option<&Counter>) -> Result<bool> {
+    fn poll(&mut self, received: &Counter) -> Result<bool> {
         if !self.is_done && self.transfer.poll()? {
             self.is_done = true;
             let others = self.receives.iter().filter(|receive| receive.0 != self.rank);
-            others.for_each(|receive| received.into_iter().for_each(|received| received.message(receive.1)));
+            others.for_each(|receive| received.message(receive.1));
         }
         Ok(self.is_done)
     }
@@ -188,7 +171,7 @@ pub(super) fn post<T: Transfer + 'static>(
     })
 }
 
-/// Polls flights, counts the received bytes of those that become done, if `received` is given, and returns how many are done.
-pub(super) fn poll(flights: &mut [&mut Flight], received: Option<&Counter>) -> Result<usize> {
+/// Polls flights, counts the received bytes of those that become done, and returns how many are done.
+pub(super) fn poll(flights: &mut [&mut Flight], received: &Counter) -> Result<usize> {
     flights.iter_mut().try_fold(0, |done, flight| Ok(done + usize::from(flight.poll(received)?)))
 }

@@ -7,15 +7,13 @@
 //! The algorithm does not affect the bits: either every rank that wants the result receives all ranks' data and combines
 //! them, or each rank combines a piece. The caller chooses.
 
-use super::{CollectiveCall, Combining, Communicator, check, combine};
+use super::{CollectiveCall, Combining, Communicator, combine_terms};
 use crate::{DType, ReduceOp, Result};
 use polyshard_layout::{SumAlgorithm, SumKind};
 use polyshard_memory::{Buffer, split_mut};
 
-/// Bytes summed up per chunk, whole elements of any type.
-const CHUNK: usize = 4096;
-
-/// Takes part in a reduction that [is in rank order](CollectiveCall::is_in_order).
+/// Takes part in a reduction that [is in rank order](CollectiveCall::is_in_order), and whose arguments have been
+/// [checked](CollectiveCall::check).
 pub(super) fn carry_out<C: Communicator + ?Sized>(comm: &C, collective: CollectiveCall<'_>) -> Result<()> {
     match collective {
         CollectiveCall::Reduce { root, data, combining } => reduce(comm, Some(root), data, combining),
@@ -42,8 +40,6 @@ fn reduce<C: Communicator + ?Sized>(
     combining: Combining,
 ) -> Result<()> {
     let Combining { dtype, op, by } = combining;
-    check::member(comm.size(), root.unwrap_or(0))?;
-    check::elements(dtype, data)?;
     let (size, len) = (comm.size(), data.len());
     let gather = |own: &[u8], into: &mut [u8], counts: &[usize]| match root {
         Some(root) => gather(comm, root, own, into, counts),
@@ -59,7 +55,8 @@ fn reduce<C: Communicator + ?Sized>(
     let mut gathered = Buffer::<u8>::new(if is_wanted { len * size } else { 0 }, "the terms of a reduction")?;
     gather(data, &mut gathered, &vec![len; size])?;
     if is_wanted {
-        combine_terms(data, &gathered.chunks_exact(len.max(1)).collect::<Vec<_>>(), dtype, op);
+        data.copy_from_slice(&gathered[..len]);
+        combine_terms(dtype, op, data, gathered[len..].chunks_exact(len.max(1)));
     }
     Ok(())
 }
@@ -74,7 +71,6 @@ fn reduce_scatter<C: Communicator + ?Sized>(
     op: ReduceOp,
 ) -> Result<()> {
     let size = comm.size();
-    check::reduce_scatter(size, comm.rank(), send, into, counts, dtype)?;
     let (me, len) = (comm.rank(), into.len());
     let mut staged = Buffer::<u8>::new(len * (size - 1), "the terms of a reduction")?;
     let parts: Vec<_> = crate::starts(counts).zip(counts).map(|(start, &count)| &send[start..start + count]).collect();
@@ -85,7 +81,8 @@ fn reduce_scatter<C: Communicator + ?Sized>(
     if len > 0 {
         let mut terms: Vec<_> = receives.iter().map(|(_, part)| &**part).collect();
         terms.insert(me, parts[me]);
-        combine_terms(into, &terms, dtype, op);
+        into.copy_from_slice(terms[0]);
+        combine_terms(dtype, op, into, terms[1..].iter().copied());
     }
     Ok(())
 }
@@ -102,14 +99,6 @@ fn gather<C: Communicator + ?Sized>(
     let counts = if comm.rank() == root { counts } else { &[] };
     let mut receives: Vec<_> = split_mut(into, counts.iter().copied()).enumerate().collect();
     comm.exchange(&[(root, own)], &mut receives)
-}
-
-/// Combines terms as long as `into`, chunk by chunk, so that sums stay in the L1 cache.
-fn combine_terms(into: &mut [u8], terms: &[&[u8]], dtype: DType, op: ReduceOp) {
-    for (nth, into) in into.chunks_mut(CHUNK).enumerate() {
-        let range = nth * CHUNK..nth * CHUNK + into.len();
-        combine::combine_terms(dtype, op, into, terms.iter().map(|term| &term[range.clone()]));
-    }
 }
 
 /// Returns the bytes of each rank's piece, as equal as whole elements allow.

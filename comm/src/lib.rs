@@ -1,16 +1,15 @@
 //! Communicators: what a group of ranks can do together.
 //!
-//! One trait, [`Communicator`], for threads of one process, for MPI, for the devices of an emulated machine and for a rank
-//! alone. Data are bytes; typed callers cast. Counts are in bytes and may differ by rank; both sides of a message know its
-//! length.
+//! One trait, [`Communicator`], for threads of one process, which may be the devices of an emulated machine, and for MPI. Data are
+//! bytes; typed callers cast. Counts are in bytes and may differ by rank; both sides of a message know its length.
 //!
 //! Nothing here knows meshes, arrays or programs.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `threads`, `emulated`, `mpi`, `alone` | the communicators |
+//! | `threads`, `mpi` | the communicators |
 //! | `launcher` | which of them a process has |
-//! | `rounds`, `in_order`, `combine`, `collective` | collectives built from messages |
+//! | `rounds`, `in_order`, `combine`, `collective`, `alone` | collectives built from messages, and those of one rank |
 //! | `flight`, `piece`, `layout`, `lane`, `progress` | non-blocking messages, and the thread that polls them |
 //! | `shared` | memory of other ranks |
 //! | `check`, `checking`, `call`, `words`, `received` | checks of arguments and calls, and counts of bytes received |
@@ -22,7 +21,6 @@ mod check;
 pub mod checking;
 mod collective;
 mod combine;
-pub mod emulated;
 mod error;
 mod flight;
 mod in_order;
@@ -42,7 +40,6 @@ mod shared;
 pub mod threads;
 mod words;
 
-pub use alone::Alone;
 pub use collective::{CollectiveCall, Combining, received_in_sum};
 pub use combine::{CHUNK, combine, combine_in_chunks, combine_terms};
 pub use error::{CommError, Error, LaunchError, Result, named};
@@ -176,13 +173,19 @@ pub trait Communicator {
     /// # Errors
     /// If `to` is this rank or not in the group, another rank failed, or the ranks wait for each other in
     /// a circle.
-    fn send(&self, to: usize, data: &[u8]) -> Result<()>;
+    fn send(&self, to: usize, data: &[u8]) -> Result<()> {
+        check::peer(self.size(), self.rank(), to)?;
+        self.exchange(&[(to, data)], &mut [])
+    }
 
     /// Receives the next message from rank `from`, which must be as long as `into` (MPI 3.1, section 3.2).
     ///
     /// # Errors
     /// As for [`send`](Self::send), and if the lengths differ.
-    fn receive(&self, from: usize, into: &mut [u8]) -> Result<()>;
+    fn receive(&self, from: usize, into: &mut [u8]) -> Result<()> {
+        check::peer(self.size(), self.rank(), from)?;
+        self.exchange(&[], &mut [(from, into)])
+    }
 
     /// Sends and receives all the messages given, each as (rank, data), in any order (MPI 3.1, section 3.7):
     /// the non-blocking form, complete when it returns. A rank may occur in each list more than once; such
@@ -366,6 +369,12 @@ pub trait Communicator {
     /// # Errors
     /// As for [`broadcast`](Self::broadcast).
     fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>>;
+
+    /// Returns the group of this rank alone, without communication (MPI 3.1, section 6.4.1).
+    ///
+    /// # Errors
+    /// If this rank has dropped a flight, or the MPI library reports an error.
+    fn alone(&self) -> Result<Box<dyn Communicator>>;
 
     /// Returns a group of the same ranks, in the same order, for flights that match no messages of other groups (MPI 3.1, section 6.4.2).
     /// This rank's own thread posts and polls them, or its [progress thread](Progress::Thread) while the rank computes. All ranks of

@@ -29,7 +29,7 @@ mod watched;
 use super::received::Counter;
 use super::{
     Broadcast, Carrier, CollectiveCall, Communicator, Flight, Header, Lane, Layout, Piece, Received, SharedMemory,
-    Work, check, in_order,
+    Work, alone, check, in_order,
 };
 use crate::call::Call;
 use crate::progress::take_back;
@@ -248,30 +248,6 @@ impl Communicator for MpiCommunicator {
         self.members[rank]
     }
 
-    fn send(&self, to: usize, data: &[u8]) -> Result<()> {
-        process::check_flights()?;
-        check::peer(self.size, self.rank, to)?;
-        let _waiting = self.waits([].into_iter(), [(to, data.len())].into_iter());
-        let span = self.span(data.len())?;
-        // SAFETY: MPI reads `data`, which `span` describes, and no longer uses it when the call returns.
-        let code = unsafe { ffi::MPI_Send(address(data), span.count, span.datatype, to as c_int, TAG, self.raw()) };
-        checked("send", code)
-    }
-
-    fn receive(&self, from: usize, into: &mut [u8]) -> Result<()> {
-        process::check_flights()?;
-        check::peer(self.size, self.rank, from)?;
-        let _waiting = self.waits([(from, into.len())].into_iter(), [].into_iter());
-        let span = self.span(into.len())?;
-        let mut status = status::empty();
-        // SAFETY: MPI writes at most `into`, which `span` describes, and the status.
-        let code = unsafe {
-            let from = from as c_int;
-            ffi::MPI_Recv(address_mut(into), span.count, span.datatype, from, TAG, self.raw(), &mut status)
-        };
-        self.arrived(code, &status, from, into.len())
-    }
-
     fn exchange(&self, sends: &[(usize, &[u8])], receives: &mut [(usize, &mut [u8])]) -> Result<()> {
         process::check_flights()?;
         check::exchange(self.size, self.rank, sends, receives)?;
@@ -297,7 +273,7 @@ impl Communicator for MpiCommunicator {
     // message that cannot arrive, it hangs like a rank that computes for ever; `wait` is for ranks that have nothing else to do.
     fn poll(&self, flights: &mut [&mut Flight]) -> Result<usize> {
         process::check_flights()?;
-        super::flight::poll(flights, Some(&self.received))
+        super::flight::poll(flights, &self.received)
     }
 
     fn wait(&self, flights: &mut [&mut Flight]) -> Result<()> {
@@ -317,6 +293,9 @@ impl Communicator for MpiCommunicator {
             false => vec![counts.iter().sum()].into(),
         };
         let waiting = self.meets(collective.call(self.rank, &|rank| self.members[rank], keep))?;
+        if self.size == 1 {
+            return alone::carry_out(collective);
+        }
         if collective.is_in_order() {
             return in_order::carry_out(self, collective);
         }
@@ -388,6 +367,14 @@ impl Communicator for MpiCommunicator {
 
     fn split(&self, color: usize, key: usize) -> Result<Box<dyn Communicator>> {
         Ok(Box::new(self.divided(color, key)?))
+    }
+
+    fn alone(&self) -> Result<Box<dyn Communicator>> {
+        process::check_flights()?;
+        take_back();
+        // SAFETY: the constant is set once MPI is initialised.
+        let raw = process::duplicate(unsafe { ffi::RSMPI_COMM_SELF })?;
+        Ok(Box::new(Self::new(raw, true, self.limit, Arc::clone(&self.received))?))
     }
 
     fn lane(&self) -> Result<Lane> {

@@ -8,27 +8,34 @@
 //! copied when they are sent, and again when they are received. No data are copied under the lock. Non-blocking
 //! messages are copied by the rank that posts the second side (`flights`).
 //!
+//! Ranks can be the devices of an emulated machine: then messages take the machine's time (`network`), and collectives are built from
+//! messages (`emulated`).
+//!
 //! Error messages name ranks by their world ranks, also for groups that were split off.
 //! Tests: `runtime/tests/it/comm_threads.rs`.
 
 mod arrivals;
+mod emulated;
 mod failure;
 mod flights;
 mod group;
 mod message;
+mod network;
 mod operation;
 mod posted;
 mod rendezvous;
 mod state;
 
 pub use failure::Failure;
+pub use network::Network;
 pub use state::Shared;
 
 use super::call::Call;
 use super::received::Counter;
-use super::shared::OneProcess;
+use super::shared::{Apart, OneProcess};
 use super::{
-    Broadcast, CollectiveCall, Communicator, Flight, Lane, Piece, Received, SharedMemory, check, combine, flight,
+    Broadcast, CollectiveCall, Communicator, Flight, Lane, Piece, Received, SharedMemory, alone, check, combine_terms,
+    flight,
 };
 use crate::{DType, ReduceOp, Result};
 use arrivals::{CHUNK, Chunk, Contributions};
@@ -46,13 +53,21 @@ pub struct ThreadComm {
     rank: usize,
     /// Shared by all groups of this rank.
     received: Arc<Counter>,
+    emulated: Option<Emulated>,
+}
+
+/// The machine whose devices the ranks are.
+struct Emulated {
+    network: Arc<Network>,
+    /// The group for messages of collectives, which must not match the caller's messages; none in that group itself.
+    collectives: Option<Box<ThreadComm>>,
 }
 
 impl ThreadComm {
     /// Returns the group of all ranks of `shared`, seen from `rank`. Call it once per rank, on the rank's thread.
     pub fn world(shared: Arc<Shared>, rank: usize) -> Self {
         let members = (0..shared.size()).collect();
-        Self { shared, group: GroupId::WORLD, members, rank, received: Arc::default() }
+        Self { shared, group: GroupId::WORLD, members, rank, received: Arc::default(), emulated: None }
     }
 
     /// Returns this rank's world rank.
@@ -95,14 +110,23 @@ impl ThreadComm {
         Ok(result)
     }
 
+    /// Returns what makes messages to ranks of the group that are sent now: each a copy, with its receiver and when it arrives on
+    /// the emulated machine, if there is one.
+    fn sending(&self) -> impl Fn(usize, &[u8]) -> (usize, Message, f64) {
+        let network = self.emulated.as_ref().map(|emulated| (&emulated.network, emulated.network.now()));
+        move |to, data| {
+            let to = self.members[to];
+            let arrives = network.map_or(0.0, |(network, now)| network.send(self.this(), to, data.len(), now));
+            (to, Message::eager(data), arrives)
+        }
+    }
+
     fn take(&self, from: usize, into: &mut [u8]) -> Result<()> {
-        let (this, from) = (self.this(), self.members[from]);
-        match self.shared.receive_into(self.group, this, from, into)? {
-            Some(other) => Err(check::length(this, from, into.len(), Some(other))),
-            None => {
-                self.count(into.len());
-                Ok(())
-            }
+        let arrives = self.shared.receive_into(self.group, self.this(), self.members[from], into)?;
+        self.count(into.len());
+        match &self.emulated {
+            Some(emulated) => emulated.network.sleep_until(arrives, || self.shared.check()),
+            None => Ok(()),
         }
     }
 
@@ -111,23 +135,29 @@ impl ThreadComm {
     }
 
     /// Returns this rank's part of the group; see [`Communicator::split`].
-    pub(super) fn divided(&self, color: usize, key: usize) -> Result<Self> {
+    fn divided(&self, color: usize, key: usize) -> Result<Self> {
         self.check()?;
         let contributions = self.meet(Call::Split { color, key }, Message::eager(&[]))?;
         let place = &contributions.memberships[self.rank];
-        Ok(Self {
-            shared: Arc::clone(&self.shared),
-            group: place.group,
-            members: Arc::clone(&place.members),
-            rank: place.rank,
-            received: Arc::clone(&self.received),
-        })
+        let part = self.part(place.group, Arc::clone(&place.members), place.rank);
+        match &self.emulated {
+            Some(emulated) => part.emulated(Arc::clone(&emulated.network)),
+            None => Ok(part),
+        }
+    }
+
+    /// Returns a group whose messages take no emulated time, with these members, seen from its rank `rank`, this one.
+    fn part(&self, group: GroupId, members: Arc<[usize]>, rank: usize) -> Self {
+        let (shared, received) = (Arc::clone(&self.shared), Arc::clone(&self.received));
+        Self { shared, group, members, rank, received, emulated: None }
     }
 
     /// Combines the ranks' contributions, from byte `start` of each, into `into`, in rank order.
     fn combine(contributions: &Contributions, start: usize, into: &mut [u8], dtype: DType, op: ReduceOp) {
         let range = start..start + into.len();
-        combine::combine_terms(dtype, op, into, contributions.data.iter().map(|data| &data[range.clone()]));
+        let mut terms = contributions.data.iter().map(|data| &data[range.clone()]);
+        into.copy_from_slice(terms.next().expect("a group has a member; this is a bug in polyshard"));
+        combine_terms(dtype, op, into, terms);
     }
 }
 
@@ -147,25 +177,25 @@ impl Communicator for ThreadComm {
     fn send(&self, to: usize, data: &[u8]) -> Result<()> {
         self.check()?;
         check::peer(self.size(), self.rank, to)?;
-        self.shared.send(self.group, self.this(), [(self.members[to], Message::eager(data))])
-    }
-
-    fn receive(&self, from: usize, into: &mut [u8]) -> Result<()> {
-        self.check()?;
-        check::peer(self.size(), self.rank, from)?;
-        self.take(from, into)
+        self.shared.send(self.group, self.this(), [self.sending()(to, data)])
     }
 
     fn exchange(&self, sends: &[(usize, &[u8])], receives: &mut [(usize, &mut [u8])]) -> Result<()> {
         self.check()?;
         check::exchange(self.size(), self.rank, sends, receives)?;
-        let others = sends.iter().filter(|send| send.0 != self.rank);
-        let messages = others.map(|&(to, data)| (self.members[to], data));
+        let messages = sends.iter().copied().filter(|send| send.0 != self.rank);
+        let mut others = receives.iter_mut().filter(|receive| receive.0 != self.rank);
+        let mut take_all = || others.try_for_each(|(from, into)| self.take(*from, into));
         // All messages are sent before the rank waits for any, so the receives may wait one after the other.
-        self.shared.send_in_place(self.group, self.this(), messages, || {
-            let mut others = receives.iter_mut().filter(|receive| receive.0 != self.rank);
-            others.try_for_each(|(from, into)| self.take(*from, into))
-        })
+        if self.emulated.is_some() {
+            // There a message is on its way when it has been sent, and its sender does not wait.
+            let sending = self.sending();
+            let messages: Vec<_> = messages.map(|(to, data)| sending(to, data)).collect();
+            self.shared.send(self.group, self.this(), messages)?;
+            return take_all();
+        }
+        let messages = messages.map(|(to, data)| (self.members[to], data));
+        self.shared.send_in_place(self.group, self.this(), messages, take_all)
     }
 
     fn post(&self, sends: Vec<(usize, Arc<Piece>)>, receives: Vec<(usize, Piece)>) -> Result<Flight> {
@@ -174,7 +204,8 @@ impl Communicator for ThreadComm {
         flight::post([self.size(), self.rank], self.shared.dropped(this), sends, receives, |mut sends, mut receives| {
             sends.iter_mut().for_each(|(to, _)| *to = self.members[*to]);
             receives.iter_mut().for_each(|(from, _)| *from = self.members[*from]);
-            self.shared.post(self.group, this, sends, receives)
+            let network = self.emulated.as_ref().map(|emulated| &emulated.network);
+            self.shared.post(self.group, this, sends, receives, network)
         })
     }
 
@@ -182,7 +213,7 @@ impl Communicator for ThreadComm {
         self.check()?;
         // A failure ends all polls, also of flights that are done.
         self.shared.check()?;
-        flight::poll(flights, Some(&self.received))
+        flight::poll(flights, &self.received)
     }
 
     fn collective(&self, collective: CollectiveCall<'_>) -> Result<()> {
@@ -192,6 +223,9 @@ impl Communicator for ThreadComm {
         }
         let (size, rank) = (self.size(), self.rank);
         collective.check(size, rank)?;
+        if size == 1 {
+            return alone::carry_out(collective);
+        }
         let received = collective.received(size, rank);
         let collective = match collective {
             CollectiveCall::Headers { tag, header, into } => {
@@ -203,12 +237,12 @@ impl Communicator for ThreadComm {
             }
             collective => collective,
         };
+        if let Some(Emulated { network, collectives: Some(messages) }) = &self.emulated {
+            return self.by_messages(messages, network, collective);
+        }
         let call = collective.call(rank, &|rank| self.members[rank], |counts| counts.to_vec().into());
         match collective {
-            // A root without other ranks need not publish its data.
-            CollectiveCall::Broadcast(Broadcast::Send(data)) => {
-                self.meet_in_place(call, if size == 1 { &[] } else { data }, |_| {})?;
-            }
+            CollectiveCall::Broadcast(Broadcast::Send(data)) => self.meet_in_place(call, data, |_| {})?,
             CollectiveCall::Broadcast(Broadcast::Receive { root, into }) => {
                 self.meet_in_place(call, &[], |contributions| into.copy_from_slice(&contributions.data[root]))?;
             }
@@ -259,6 +293,13 @@ impl Communicator for ThreadComm {
         Ok(Box::new(self.divided(color, key)?))
     }
 
+    fn alone(&self) -> Result<Box<dyn Communicator>> {
+        self.check()?;
+        let members: Arc<[usize]> = [self.this()].into();
+        let group = self.shared.lock().add_group(Arc::clone(&members));
+        Ok(Box::new(self.part(group, members, 0)))
+    }
+
     fn lane(&self) -> Result<Lane> {
         Ok(Lane::new(self.divided(0, self.rank)?))
     }
@@ -268,7 +309,10 @@ impl Communicator for ThreadComm {
     }
 
     fn shared_memory(&self) -> Result<Rc<dyn SharedMemory>> {
-        Ok(Rc::new(OneProcess { stranded: Arc::clone(self.shared.stranded()) }))
+        Ok(match self.emulated {
+            Some(_) => Rc::new(Apart { rank: self.rank }),
+            None => Rc::new(OneProcess { stranded: Arc::clone(self.shared.stranded()) }),
+        })
     }
 
     fn received(&self) -> Received {

@@ -115,9 +115,6 @@ impl Clock<'_> {
 
     /// Returns the time of one call, more than 0 and the same on all ranks; [`NEVER`](Timed::NEVER) if the time limit has passed.
     /// Collective.
-    ///
-    /// # Errors
-    /// The first error of a call, and as for [`Communicator::barrier`].
     pub(super) fn time(&self, mut call: impl FnMut() -> Result<()>) -> Result<Timed> {
         if self.is_over() {
             return Ok(Timed::NEVER);

@@ -15,21 +15,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 type Function<T> = dyn Fn(ArrayViewMutD<'_, T>, Vec<ArrayViewD<'_, T>>) + Send + Sync;
 
 /// A function on tiles, and the statement that it computes.
-struct Registered<T> {
-    statement: TileStatement,
-    function: Box<Function<T>>,
-}
-
-struct Entry {
+struct Registered {
     statement: TileStatement,
     /// The type of the function, if it identifies the function.
     identity: Option<TypeId>,
-    /// An `Arc<Registered<T>>`.
-    leaf: Box<dyn Any + Send + Sync>,
+    /// A `Box<Function<T>>`.
+    function: Arc<dyn Any + Send + Sync>,
 }
 
 /// By name and element type.
-type Registry = BTreeMap<(Name, DType), Entry>;
+type Registry = BTreeMap<(Name, DType), Registered>;
 
 fn registry() -> MutexGuard<'static, Registry> {
     static REGISTRY: Mutex<Registry> = Mutex::new(BTreeMap::new());
@@ -72,20 +67,19 @@ where
         }
         return Err(LeafError::RegisteredAlready { name, dtype, registered: first.statement.to_string() });
     }
-    let function = Box::new(move |target: ArrayViewMutD<'_, T>, operands: Vec<ArrayViewD<'_, T>>| {
+    let function: Box<Function<T>> = Box::new(move |target, operands| {
         let Ok(operands) = operands.try_into() else {
             unreachable!("a leaf gets the operands of its statement; this is a bug in polyshard")
         };
         function(target, operands);
     });
-    let leaf: Arc<Registered<T>> = Arc::new(Registered { statement: statement.clone(), function });
-    registry.insert(key, Entry { statement, identity, leaf: Box::new(leaf) });
+    registry.insert(key, Registered { statement, identity, function: Arc::new(function) });
     Ok(())
 }
 
 /// A registered leaf that computes what a program needs.
 pub struct Named<T> {
-    leaf: Arc<Registered<T>>,
+    function: Arc<Box<Function<T>>>,
     /// The leaf loops of the output's dimensions, then of each operand's.
     tiles: Vec<Vec<usize>>,
 }
@@ -100,7 +94,10 @@ impl<T: Element> Named<T> {
     /// If an index of the statement is not among the loops: a bug in polyshard.
     pub fn find(name: &str, loops: &[&str], statement: &TileStatement) -> Result<Self, LeafError> {
         let (name, dtype) = (Name::new(name), T::DTYPE);
-        let Some(leaf) = lookup::<T>(name) else { return Err(missing(name, dtype, statement)) };
+        let registry = registry();
+        let Some(leaf) = registry.get(&(name, dtype)) else {
+            return Err(missing(&registry, name, dtype, statement));
+        };
         let Some(renamed) = leaf.statement.renamed(statement) else {
             let [registered, statement] = [&leaf.statement, statement].map(|statement| statement.to_string().into());
             return Err(LeafError::OtherStatement { name, dtype, registered, statement });
@@ -112,7 +109,9 @@ impl<T: Element> Named<T> {
         };
         let tiles = leaf.statement.tiles();
         let tiles = tiles.iter().map(|tile| tile.index.iter().filter_map(Affine::as_variable).map(number).collect());
-        Ok(Self { tiles: tiles.collect(), leaf })
+        let function = Arc::clone(&leaf.function).downcast();
+        let function = function.expect("leaves are kept by their element type; this is a bug in polyshard");
+        Ok(Self { tiles: tiles.collect(), function })
     }
 
     /// Calls the leaf on the tiles that the operands cover in loops with `counts` iterations, unless a loop has none.
@@ -145,7 +144,7 @@ impl<T: Element> Named<T> {
         let data = &mut c.data[dims.first(c.offset)..];
         let mut target = ArrayViewMut::from_shape(dims.shape(), data).expect(misfit);
         dims.reversed().for_each(|dim| target.invert_axis(dim));
-        (self.leaf.function)(target, views);
+        (self.function)(target, views);
     }
 }
 
@@ -180,15 +179,8 @@ impl Dims {
     }
 }
 
-fn lookup<T: Element>(name: Name) -> Option<Arc<Registered<T>>> {
-    let registry = registry();
-    let entry = registry.get(&(name, T::DTYPE))?;
-    let leaf = entry.leaf.downcast_ref::<Arc<Registered<T>>>();
-    Some(leaf.expect("leaves are kept by their element type; this is a bug in polyshard").clone())
-}
-
-fn missing(name: Name, dtype: DType, statement: &TileStatement) -> LeafError {
-    let (registry, statement) = (registry(), statement.to_string().into());
+fn missing(registry: &Registry, name: Name, dtype: DType, statement: &TileStatement) -> LeafError {
+    let statement = statement.to_string().into();
     let registered: Box<[DType]> = registry.keys().filter(|key| key.0 == name).map(|key| key.1).collect();
     if registered.is_empty() {
         let known = registry.keys().filter(|key| key.1 == dtype).map(|key| key.0).collect();

@@ -145,14 +145,8 @@ pub struct Ramp {
 impl Ramp {
     /// Returns the numbers that start from `base` and grow by `strides[l]` along loop `l`.
     #[must_use]
-    pub fn new(base: i64, strides: Vec<i64>) -> Self {
-        Self::along(base, strides.into())
-    }
-
-    /// The same, with strides that need no allocation.
-    #[doc(hidden)]
-    pub fn along(base: i64, strides: Strides) -> Self {
-        Self { base, strides }
+    pub fn new(base: i64, strides: impl Into<Strides>) -> Self {
+        Self { base, strides: strides.into() }
     }
 }
 

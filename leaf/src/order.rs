@@ -22,41 +22,14 @@ pub(super) struct Order {
     pub(super) inner: Loop,
 }
 
-/// Neighbouring loops that are merged.
+/// A loop, or neighbouring loops that are merged.
 struct Joined {
     one: Loop,
     /// Their numbers among all loops, outermost first.
     parts: SmallVec<[usize; 6]>,
 }
 
-/// A loop, or several that are merged.
-trait Walked {
-    fn one(&self) -> &Loop;
-
-    /// Merges with a loop around it, which it continues.
-    fn join(&mut self, outer: Self);
-}
-
-impl Walked for Loop {
-    fn one(&self) -> &Loop {
-        self
-    }
-
-    fn join(&mut self, outer: Self) {
-        self.count *= outer.count;
-    }
-}
-
-impl Walked for Joined {
-    fn one(&self) -> &Loop {
-        &self.one
-    }
-
-    fn join(&mut self, outer: Self) {
-        self.one.join(outer.one);
-        self.parts.insert_many(0, outer.parts);
-    }
-}
+type AllJoined = SmallVec<[Joined; 6]>;
 
 /// The error if operands in place do not allow an order: the rows that it combines to one value each are not rows in place.
 #[derive(Debug)]
@@ -69,9 +42,9 @@ impl Order {
     /// bytes of memory becomes the innermost one, the last of those that are equally good. Of the strides, `walks` in all, only the first
     /// `operands` are of memory.
     pub(super) fn new<T: Element>(loops: Loops, walks: usize, operands: usize) -> Self {
-        let (outer, cross, inner) = chosen::<T, _>(loops, operands);
-        let once = || Loop::once(walks);
-        Self { outer, cross: cross.unwrap_or_else(once), inner: inner.unwrap_or_else(once) }
+        let (outer, cross, inner) = chosen::<T>(loops, operands);
+        let [cross, inner] = [cross, inner].map(|found| found.map_or_else(|| Loop::once(walks), |found| found.one));
+        Self { outer: ones(outer), cross, inner }
     }
 
     /// The order that suits operands in `tiles`, for operands in other `places`: the terms of each element of the output are taken in the
@@ -82,12 +55,11 @@ impl Order {
         walks: usize,
         operands: usize,
     ) -> Result<Self, Apart> {
-        let all = tiles.into_iter().enumerate().map(|(l, one)| Joined { one, parts: smallvec![l] });
-        let (outer, cross, inner) = chosen::<T, _>(all.collect(), operands);
+        let (outer, cross, inner) = chosen::<T>(tiles, operands);
         let mut all: Loops = outer.iter().flat_map(|found| in_places(found, places)).collect();
         let mut innermost = |found: Option<Joined>, is_one: bool| {
             let Some(found) = found else { return Ok(Loop::once(walks)) };
-            let mut loops = joined(in_places(&found, places).collect());
+            let mut loops = ones(merged(in_places(&found, places)));
             let last = loops.pop().unwrap_or_else(|| Loop::once(walks));
             if is_one && !loops.is_empty() {
                 return Err(Apart);
@@ -99,7 +71,7 @@ impl Order {
         let is_sum = inner.as_ref().is_some_and(|found| found.one.strides[0] == 0);
         let cross = innermost(cross, false)?;
         let inner = innermost(inner, is_sum)?;
-        Ok(Self { outer: joined(all), cross, inner })
+        Ok(Self { outer: ones(merged(all)), cross, inner })
     }
 
     /// Whether all rows of the cross loop are combined into one row of the output.
@@ -116,14 +88,14 @@ impl Order {
 }
 
 /// The outer loops, and the cross loop and the innermost loop, if they exist.
-fn chosen<T: Element, L: Walked>(loops: SmallVec<[L; 6]>, operands: usize) -> (SmallVec<[L; 6]>, Option<L>, Option<L>) {
-    let mut loops = joined(loops);
+fn chosen<T: Element>(loops: Loops, operands: usize) -> (AllJoined, Option<Joined>, Option<Joined>) {
+    let mut loops = merged(loops);
     let traffic = |one: &Loop| traffic::<T>(&one.strides[..operands], one.count);
-    let Some(inner) = (0..loops.len()).min_by_key(|&l| (traffic(loops[l].one()), loops.len() - l)) else {
+    let Some(inner) = (0..loops.len()).min_by_key(|&l| (traffic(&loops[l].one), loops.len() - l)) else {
         return (SmallVec::new(), None, None);
     };
     let inner = loops.remove(inner);
-    let crossings = |outer: &L| crossings(&outer.one().strides[..operands], &inner.one().strides[..operands]);
+    let crossings = |outer: &Joined| crossings(&outer.one.strides[..operands], &inner.one.strides[..operands]);
     let cross = (0..loops.len()).max_by_key(|&l| (crossings(&loops[l]), l));
     let cross = cross.filter(|&l| crossings(&loops[l]) > 0).map(|l| loops.remove(l));
     if cross.is_some() {
@@ -132,23 +104,35 @@ fn chosen<T: Element, L: Walked>(loops: SmallVec<[L; 6]>, operands: usize) -> (S
     loops.push(inner);
     let mut outer = joined(loops);
     let inner = outer.pop();
-    let in_rows = inner.iter().all(|found| found.one().strides[..operands].iter().all(|&stride| stride == 1));
-    let meets = in_rows && outer.last().is_some_and(|next| next.one().strides[0] == 0);
+    let in_rows = inner.iter().all(|found| found.one.strides[..operands].iter().all(|&stride| stride == 1));
+    let meets = in_rows && outer.last().is_some_and(|next| next.one.strides[0] == 0);
     let cross = if meets { outer.pop() } else { None };
     (outer, cross, inner)
 }
 
+/// The loops, [`joined`].
+fn merged(loops: impl IntoIterator<Item = Loop>) -> AllJoined {
+    joined(loops.into_iter().enumerate().map(|(l, one)| Joined { one, parts: smallvec![l] }))
+}
+
 /// Drops loops of one iteration and merges neighbours that continue each other, which keeps the order.
-fn joined<L: Walked>(loops: SmallVec<[L; 6]>) -> SmallVec<[L; 6]> {
-    let mut joined: SmallVec<[L; 6]> = SmallVec::new();
-    for mut found in loops.into_iter().filter(|found| found.one().count > 1) {
-        while joined.last().is_some_and(|outer| outer.one().continues(found.one())) {
-            let Some(outer) = joined.pop() else { break };
-            found.join(outer);
+fn joined(loops: impl IntoIterator<Item = Joined>) -> AllJoined {
+    let mut joined = AllJoined::new();
+    for mut found in loops.into_iter().filter(|found| found.one.count > 1) {
+        while joined.last().is_some_and(|outer| outer.one.continues(&found.one))
+            && let Some(outer) = joined.pop()
+        {
+            found.one.count *= outer.one.count;
+            found.parts.insert_many(0, outer.parts);
         }
         joined.push(found);
     }
     joined
+}
+
+/// The loops that others have been merged to.
+fn ones(loops: AllJoined) -> Loops {
+    loops.into_iter().map(|found| found.one).collect()
 }
 
 /// The merged loops, as they are in these places.

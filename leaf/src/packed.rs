@@ -26,7 +26,7 @@ pub(super) fn packed<T: Element>(operands: &[Strided<'_, T>], counts: &[usize], 
                 let (into, others) = rest.split_at_mut(copy.len);
                 rest = others;
                 copy.fill(operand, strides, counts, into);
-                let copied = Strided::along(&*into, copy.offset, strides.clone());
+                let copied = Strided::new(&*into, copy.offset, strides.clone());
                 Strided { outside: operand.outside.clone(), ..copied }
             }
             _ => operand.clone(),

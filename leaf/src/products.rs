@@ -136,24 +136,24 @@ impl<T: Element> Run<'_, T> {
         let factor = |factor: Factor| match factor {
             Factor::Operand(i) => {
                 let Strided { data, offset, strides, tile, .. } = &self.operands[i.0];
-                let along = Strided::along(data, moved(*offset, strides), strides.clone());
+                let along = Strided::new(data, moved(*offset, strides), strides.clone());
                 Strided { tile: tile.clone(), ..along }
             }
             Factor::Scratch(i) => {
                 let (strides, _) = dense(&self.products.steps[i.0].kept, &self.counts);
-                Strided::along(&made[i.0], 0, strides)
+                Strided::new(&made[i.0], 0, strides)
             }
         };
         let [a, b] = step.factors.map(factor);
         let last = number + 1 == self.products.steps.len();
         let (c, alpha) = if last {
             let offset = moved(self.c.offset, &self.c.strides);
-            (StridedMut::along(&mut *self.c.data, offset, self.c.strides.clone()), self.alpha)
+            (StridedMut::new(&mut *self.c.data, offset, self.c.strides.clone()), self.alpha)
         } else {
             let (strides, len) = dense(&step.kept, &self.counts);
             let scratch = &mut making[0][..len];
             scratch.fill(T::ZERO);
-            (StridedMut::along(scratch, 0, strides), T::ONE)
+            (StridedMut::new(scratch, 0, strides), T::ONE)
         };
         if step.roles.is_empty() {
             if alpha == T::ONE {

@@ -153,14 +153,8 @@ macro_rules! view {
             /// If there is not one stride per dimension.
             #[track_caller]
             #[must_use]
-            pub fn new(data: $data, origin: Vec<i64>, strides: Vec<i64>) -> Self {
-                Self::at(data, origin.into(), strides.into())
-            }
-
-            /// The same, with numbers that need no allocation.
-            #[track_caller]
-            #[doc(hidden)]
-            pub fn at(data: $data, origin: Strides, strides: Strides) -> Self {
+            pub fn new(data: $data, origin: impl Into<Strides>, strides: impl Into<Strides>) -> Self {
+                let (origin, strides) = (origin.into(), strides.into());
                 assert!(
                     origin.len() == strides.len(),
                     "{} strides for a view of {} dimensions: give one per dimension",
@@ -205,15 +199,9 @@ macro_rules! view {
         impl<'a, T> $Strided<'a, T> {
             /// Returns the operand over `data` that starts at `offset` and moves by `strides[l]` elements with
             /// leaf loop `l`.
-            #[track_caller]
             #[must_use]
-            pub fn new(data: $data, offset: i64, strides: Vec<i64>) -> Self {
-                Self::along(data, offset, strides.into())
-            }
-
-            /// The same, with strides that need no allocation.
-            pub(crate) fn along(data: $data, offset: i64, strides: Strides) -> Self {
-                Self { data, offset, strides, runs: Vec::new(), $($other: None),+ }
+            pub fn new(data: $data, offset: i64, strides: impl Into<Strides>) -> Self {
+                Self { data, offset, strides: strides.into(), runs: Vec::new(), $($other: None),+ }
             }
 
             /// The stride of each of the loops, and a check that all iterations stay inside the data.
@@ -332,7 +320,7 @@ impl<'a, T> Interior<'a, T> {
     #[track_caller]
     fn strided(self, base: &[i64], steps: &[&[i64]]) -> StridedInterior<'a, T> {
         let Self { ranges, data, origin, strides } = self;
-        let Strided { offset, strides, .. } = View::at(data, origin, strides).strided(base, steps);
+        let Strided { offset, strides, .. } = View::new(data, origin, strides).strided(base, steps);
         let index =
             |(range, (&base, &steps)): (Range<i64>, (&i64, &&[i64]))| Index { base, steps: steps.into(), range };
         let indices = ranges.into_iter().zip(base.iter().zip(steps)).map(index).collect();

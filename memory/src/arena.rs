@@ -45,9 +45,6 @@ pub(crate) struct Piece {
 
 impl Piece {
     /// Returns at least `bytes` bytes, with unspecified contents.
-    ///
-    /// # Errors
-    /// If the system refuses an arena, or the memory.
     pub(super) fn new(bytes: usize) -> io::Result<Self> {
         let lines = bytes.max(1).next_multiple_of(Segment::LINE);
         let align = if lines < PAGES { Segment::LINE } else { PAGE };

@@ -47,9 +47,6 @@ pub fn ranks_share() {
 
 impl Pages {
     /// Returns `bytes` bytes from the system, and whether they are zeros; private memory if a segment is not wanted or refused.
-    ///
-    /// # Errors
-    /// If the system refuses it.
     pub(super) fn new(bytes: usize, visibility: Visibility) -> io::Result<(Self, bool)> {
         if let Some(shared) = Self::shared(bytes, visibility) {
             return Ok(shared);

@@ -35,9 +35,6 @@ pub(super) fn reuse(bytes: usize, visibility: Visibility) -> Option<Pages> {
 }
 
 /// Returns `bytes` bytes of new memory, and whether they are zeros.
-///
-/// # Errors
-/// If the system refuses them.
 pub(super) fn map(bytes: usize, visibility: Visibility) -> io::Result<(Pages, bool)> {
     POOL.with_borrow_mut(|pool| pool.make_room(bytes));
     let (pages, zeros) = Pages::new(bytes, visibility)?;

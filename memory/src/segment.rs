@@ -61,9 +61,6 @@ impl Segment {
     }
 
     /// Makes a segment of `bytes` zeros that takes memory only where it is touched, and maps it.
-    ///
-    /// # Errors
-    /// As for [`new`](Self::new).
     pub(super) fn sparse(bytes: usize) -> io::Result<(Self, MmapRaw)> {
         let file = create()?;
         file.set_len(bytes as u64)?;

@@ -282,7 +282,7 @@ impl<T> DistArray<T> {
     #[must_use]
     pub fn view(&self) -> View<'_, T> {
         let [origin, strides] = self.boxed();
-        View::at(&self.block, origin, strides)
+        View::new(&self.block, origin, strides)
     }
 
     /// Returns this rank's block, addressed by global index, for writing.
@@ -293,7 +293,7 @@ impl<T> DistArray<T> {
     #[must_use]
     pub fn view_mut(&mut self) -> ViewMut<'_, T> {
         let [origin, strides] = self.boxed();
-        ViewMut::at(&mut self.block, origin, strides)
+        ViewMut::new(&mut self.block, origin, strides)
     }
 
     /// The global index of the first element and the strides of this rank's block.
@@ -314,7 +314,7 @@ impl<T> DistArray<T> {
     #[track_caller]
     pub(crate) fn view_of(&self, region: &Region) -> View<'_, T> {
         let (at, origin, strides) = self.placed(region);
-        View::at(&self.block[at..], origin, strides)
+        View::new(&self.block[at..], origin, strides)
     }
 
     /// The position in the block and the global index of this rank's first element of `region`, and the strides.

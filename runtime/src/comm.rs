@@ -1,8 +1,7 @@
 //! Communicators: what a group of ranks can do together.
 //!
-//! One trait, [`Communicator`], for threads of one process, for MPI, for the devices of an emulated machine and for a rank
-//! alone. Data are bytes; typed callers cast. Counts are in bytes and may differ by rank; both sides of a message know its
-//! length.
+//! One trait, [`Communicator`], for threads of one process, which may be the devices of an emulated machine, and for MPI. Data are
+//! bytes; typed callers cast. Counts are in bytes and may differ by rank; both sides of a message know its length.
 
 #[cfg(feature = "mpi")]
 pub mod mpi {
@@ -11,11 +10,11 @@ pub mod mpi {
     pub use polyshard_comm::mpi::MpiCommunicator;
 }
 
-pub(crate) use polyshard_comm::{
-    Alone, CHUNK, Links, combine, combine_in_chunks, combine_terms, connect, connect_with, received_in_sum, sentence,
-};
 pub use polyshard_comm::{
     Arrival, Broadcast, Carrier, Chain, CollectiveCall, Combining, Communicator, Error, Flight, Header, Lane, Layout,
     LayoutLevel, Located, Piece, Receive, Received, Result, Round, Rounds, Running, SharedMemory, Stranded,
     SumAlgorithm, Work, exchange_words,
+};
+pub(crate) use polyshard_comm::{
+    CHUNK, Links, combine, combine_in_chunks, combine_terms, connect, connect_with, received_in_sum, sentence,
 };

@@ -4,11 +4,10 @@
 //! need, with concurrent messages queueing at shared ports. So the cost of a placement or a reduction on several nodes can be
 //! measured on one computer. Only communication is slowed: arithmetic runs at the speed of this computer.
 
-use crate::comm::Communicator;
 use crate::spmd::{check_outside, on_threads};
 use crate::{Error, LaunchError, Result, World};
-use polyshard_comm::emulated::{Emulated, Network};
 use polyshard_comm::launcher::{Launcher, launcher};
+use polyshard_comm::threads::Network;
 use polyshard_machine::Machine;
 use std::fmt::Display;
 use std::rc::Rc;
@@ -122,8 +121,5 @@ where
     E: From<Error> + Display,
     F: Fn(&World) -> Result<R, E> + Sync,
 {
-    let world = |comm, ranks: &Arc<_>| -> Result<Rc<dyn Communicator>> {
-        Ok(Rc::new(Emulated::world(comm, Arc::clone(network), Arc::clone(ranks))?))
-    };
-    on_threads(network.devices(), world, f)
+    on_threads(network.devices(), |comm| Ok(Rc::new(comm.emulated(Arc::clone(network))?)), f)
 }

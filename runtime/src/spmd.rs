@@ -127,7 +127,7 @@ where
     let is_alone = |launcher: &Launcher| launcher.size == Some(1) && (ranks > 1 || cfg!(not(feature = "mpi")));
     match launcher().filter(|launcher| !is_alone(launcher)) {
         Some(launcher) => on_mpi(&launcher, ranks, checked, f),
-        None => on_threads(ranks, |comm, _| Ok(Rc::new(comm)), f),
+        None => on_threads(ranks, |comm| Ok(Rc::new(comm)), f),
     }
 }
 
@@ -167,7 +167,7 @@ where
     R: Send,
     E: From<Error> + Display,
     F: Fn(&World) -> Result<R, E> + Sync,
-    W: Fn(ThreadComm, &Arc<Shared>) -> Result<Rc<dyn Communicator>> + Sync,
+    W: Fn(ThreadComm) -> Result<Rc<dyn Communicator>> + Sync,
 {
     check_ranks(ranks)?;
     threads::check(ranks)?;
@@ -205,11 +205,11 @@ fn run_thread<R, E, F, W>(shared: &Arc<Shared>, rank: usize, world: W, f: F) -> 
 where
     E: Display,
     F: Fn(&World) -> Result<R, E>,
-    W: Fn(ThreadComm, &Arc<Shared>) -> Result<Rc<dyn Communicator>>,
+    W: Fn(ThreadComm) -> Result<Rc<dyn Communicator>>,
 {
     IS_RANK.set(true);
     let result = catch_unwind(AssertUnwindSafe(|| {
-        let comm = world(ThreadComm::world(Arc::clone(shared), rank), shared).map_err(|error| error.to_string())?;
+        let comm = world(ThreadComm::world(Arc::clone(shared), rank)).map_err(|error| error.to_string())?;
         let world = World::new(comm, Backend::Threads);
         set_up(&world).map_err(|error| error.to_string())?;
         f(&world).map_err(|error| error.to_string())

@@ -159,7 +159,7 @@ impl<T: Element> Tile<T> {
             Held::InPlace(region, InPlace { rank, start, strides, .. }) => {
                 let block = shards.block_of(*rank);
                 let block = block.expect("what is held has been looked up; this is a bug in polyshard");
-                View::at(&block[*start..], region.origin(), strides.clone()).like_tile(region.strides())
+                View::new(&block[*start..], region.origin(), strides.clone()).like_tile(region.strides())
             }
             // The shard includes the gaps between blocks.
             Held::Shard(region) if region.has_blocks() => source.view(),
@@ -167,7 +167,7 @@ impl<T: Element> Tile<T> {
             Held::Buffer(region) if !region.is_empty() => self.buffered(region),
             Held::Around(region, interior) => self.buffered(region).around(interior.clone(), source.view()),
             Held::Message(region, message) => dense(cast_slice(message), region),
-            _ => View::at(&[], smallvec![0; source.ndim()], smallvec![0; source.ndim()]),
+            _ => View::new(&[], smallvec![0; source.ndim()], smallvec![0; source.ndim()]),
         }
     }
 
@@ -189,7 +189,7 @@ impl<T: Element> Tile<T> {
             unreachable!("{:?} is written; this is a bug in polyshard", self.held)
         };
         let data = &mut self.buffer[..region.len()];
-        let view = ViewMut::at(data, region.origin(), region.strides()).in_blocks(region);
+        let view = ViewMut::new(data, region.origin(), region.strides()).in_blocks(region);
         match self.unset.take() {
             None => view,
             Some(value) => view.unset(value),
@@ -279,7 +279,7 @@ impl Held {
 
 /// A view of a region that is dense and row-major.
 fn dense<'a, T>(data: &'a [T], region: &Region) -> View<'a, T> {
-    View::at(data, region.origin(), region.strides()).in_blocks(region)
+    View::new(data, region.origin(), region.strides()).in_blocks(region)
 }
 
 /// The value that leaves every bit of any other unchanged.

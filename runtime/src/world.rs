@@ -9,7 +9,7 @@ mod numbering;
 mod parts;
 mod stages;
 
-use crate::comm::{Alone, Communicator, Received, SharedMemory};
+use crate::comm::{Communicator, Received, SharedMemory};
 use crate::layout::Mesh;
 use crate::memory::Visibility;
 use crate::publish::Publisher;
@@ -234,7 +234,7 @@ impl World {
         };
         let size: usize = group.extents().product();
         if size == 1 {
-            group.comm = Rc::new(Alone::new(Rc::clone(&self.comm)));
+            group.comm = Rc::from(self.comm.alone()?);
         } else if !(size == self.size() && (0..size).all(|member| group.world_rank(member) == member)) {
             let coordinates: Vec<_> = axes.iter().map(|&axis| group.origin[axis]).collect();
             // The lowest member is the same for all members, and in no other group.

@@ -112,10 +112,6 @@ impl Transfer for MpiTransfer {
         Ok(())
     }
 
-    fn read(&self, read: &mut dyn FnMut(usize, &[u8])) {
-        self.receives.iter().enumerate().for_each(|(place, (_, piece))| read(place, piece));
-    }
-
     fn take(&mut self) -> Vec<Piece> {
         self.receives.drain(..).map(|(_, piece)| piece).collect()
     }

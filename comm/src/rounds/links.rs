@@ -87,7 +87,7 @@ mod tests {
     fn empty_messages_go_over_all_links() {
         for size in [1, 2, 3, 5, 8] {
             for links in [Links::Chain, Links::Circulant, Links::All] {
-                let bytes = on_threads(size, |comm, _| {
+                let bytes = on_threads(size, |comm| {
                     connect(&comm, links)?;
                     Ok(comm.received().bytes())
                 });

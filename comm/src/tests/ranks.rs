@@ -7,14 +7,11 @@ use std::sync::Arc;
 use std::thread;
 
 /// Runs `f` once per rank, and returns the results in rank order, or the message of the first failure.
-pub(crate) fn on_threads<R: Send>(
-    ranks: usize,
-    f: impl Fn(ThreadComm, &Arc<Shared>) -> Result<R> + Sync,
-) -> Result<Vec<R>, String> {
+pub(crate) fn on_threads<R: Send>(ranks: usize, f: impl Fn(ThreadComm) -> Result<R> + Sync) -> Result<Vec<R>, String> {
     let shared = Arc::new(Shared::new(ranks));
     let run = |rank| {
         let comm = ThreadComm::world(Arc::clone(&shared), rank);
-        let result = catch_unwind(AssertUnwindSafe(|| f(comm, &shared)));
+        let result = catch_unwind(AssertUnwindSafe(|| f(comm)));
         match &result {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => shared.fail(Failure::Error { rank, message: error.to_string() }),

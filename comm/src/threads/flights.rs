@@ -15,11 +15,12 @@ use super::super::Piece;
 use super::super::flight::Transfer;
 use super::failure::Failure;
 use super::group::GroupId;
+use super::network::Network;
 use super::posted::{PostedReceive, PostedSend, Progress, copy};
 use super::state::{Shared, State, Status};
 use crate::Result;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 impl State {
     /// Describes a posted message whose other side would be posted by a rank that has ended.
@@ -38,13 +39,19 @@ impl Shared {
         this: usize,
         sends: Vec<(usize, Arc<Piece>)>,
         receives: Vec<(usize, Piece)>,
+        network: Option<&Arc<Network>>,
     ) -> Result<ThreadTransfer> {
         let progress = Arc::new(Progress::new(sends.len(), receives.len()));
         let peers = [
             receives.iter().map(|(from, piece)| (*from, piece.len())).collect(),
             sends.iter().map(|(to, piece)| (*to, piece.len())).collect(),
         ];
-        let transfer = ThreadTransfer { shared: Arc::clone(self), this, progress: Arc::clone(&progress), peers };
+        let shared = Arc::clone(self);
+        let transfer =
+            ThreadTransfer { shared, this, progress: Arc::clone(&progress), peers, network: network.cloned() };
+        let now = network.map_or(0.0, |network| network.now());
+        let arrives = |to, bytes| network.map_or(0.0, |network| network.send(this, to, bytes, now));
+        let sends: Vec<_> = sends.into_iter().map(|(to, piece)| (to, arrives(to, piece.len()), piece)).collect();
         let mut matched = Vec::new();
         let mut state = self.lock();
         state.check_failure()?;
@@ -57,10 +64,10 @@ impl Shared {
                 None => pending.receives.push_back(receive),
             }
         }
-        for (to, piece) in sends {
+        for (to, arrives, piece) in sends {
             let link = (group, this, to);
             let pending = state.flights.entry(link).or_default();
-            let send = PostedSend { piece, progress: Arc::clone(&progress) };
+            let send = PostedSend { piece, arrives, progress: Arc::clone(&progress) };
             match pending.receives.pop_front() {
                 Some(receive) => matched.push((link, send, receive)),
                 None => pending.sends.push_back(send),
@@ -110,6 +117,8 @@ pub(super) struct ThreadTransfer {
     progress: Arc<Progress>,
     /// The world ranks that it receives from and those that it sends to, with the bytes.
     peers: [Vec<(usize, usize)>; 2],
+    /// The network of the emulated machine, if there is one.
+    network: Option<Arc<Network>>,
 }
 
 impl Transfer for ThreadTransfer {
@@ -118,22 +127,24 @@ impl Transfer for ThreadTransfer {
         let is_over = self.progress.is_over();
         match self.progress.error.get() {
             Some(error) => Err(error.clone()),
-            None => Ok(is_over),
+            None => Ok(is_over && self.network.as_ref().is_none_or(|it| self.progress.arrived().last <= it.now())),
         }
     }
 
     fn wait(&mut self) -> Result<()> {
-        self.shared.wait_for_flight(self.this, &self.progress, &self.peers)
-    }
-
-    fn read(&self, read: &mut dyn FnMut(usize, &[u8])) {
-        let arrived = self.progress.arrived.lock().unwrap_or_else(PoisonError::into_inner);
-        arrived.iter().flatten().enumerate().for_each(|(place, piece)| read(place, piece));
+        self.shared.wait_for_flight(self.this, &self.progress, &self.peers)?;
+        match &self.network {
+            Some(network) if self.progress.error.get().is_none() => {
+                let last = self.progress.arrived().last;
+                network.sleep_until(last, || self.shared.check())
+            }
+            _ => Ok(()),
+        }
     }
 
     fn take(&mut self) -> Vec<Piece> {
-        let mut arrived = self.progress.arrived.lock().unwrap_or_else(PoisonError::into_inner);
-        arrived.drain(..).map(|piece| piece.expect("all have been copied: this is a bug in polyshard")).collect()
+        let pieces = std::mem::take(&mut self.progress.arrived().pieces);
+        pieces.into_iter().map(|piece| piece.expect("all have been copied: this is a bug in polyshard")).collect()
     }
 }
 

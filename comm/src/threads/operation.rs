@@ -16,7 +16,7 @@ impl State {
             Status::Sends => {
                 let inboxes = self.ranks.iter().enumerate().flat_map(|(to, other)| {
                     let of_rank = other.inbox.iter().filter(|((_, from), _)| *from == rank);
-                    of_rank.flat_map(move |(_, queue)| queue.iter().map(move |message| (to, message)))
+                    of_rank.flat_map(move |(_, queue)| queue.iter().map(move |(message, _)| (to, message)))
                 });
                 match inboxes.into_iter().find(|(_, message)| message.is_borrowed()) {
                     Some((to, message)) => {

@@ -6,7 +6,7 @@ use super::group::GroupId;
 use crate::Error;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// A group, a sender and a receiver.
 pub(super) type Link = (GroupId, usize, usize);
@@ -20,6 +20,8 @@ pub(super) struct Pending {
 
 pub(super) struct PostedSend {
     pub(super) piece: Arc<Piece>,
+    /// When it arrives on the emulated machine, if there is one.
+    pub(super) arrives: f64,
     pub(super) progress: Arc<Progress>,
 }
 
@@ -34,16 +36,28 @@ pub(super) struct PostedReceive {
 pub(super) struct Progress {
     /// The number of messages that have not been copied.
     pub(super) left: AtomicUsize,
-    pub(super) arrived: Mutex<Vec<Option<Piece>>>,
+    arrived: Mutex<Arrived>,
     /// The error that prevents its completion.
     pub(super) error: OnceLock<Error>,
+}
+
+/// The received messages of a flight.
+pub(super) struct Arrived {
+    /// In the order posted, once copied.
+    pub(super) pieces: Vec<Option<Piece>>,
+    /// When the last of them arrives on the emulated machine, if there is one.
+    pub(super) last: f64,
 }
 
 impl Progress {
     /// Returns the progress of a flight of this many messages, none of which has been copied.
     pub(super) fn new(sends: usize, receives: usize) -> Self {
-        let arrived = Mutex::new((0..receives).map(|_| None).collect());
-        Self { left: AtomicUsize::new(sends + receives), arrived, error: OnceLock::new() }
+        let arrived = Arrived { pieces: (0..receives).map(|_| None).collect(), last: 0.0 };
+        Self { left: AtomicUsize::new(sends + receives), arrived: Mutex::new(arrived), error: OnceLock::new() }
+    }
+
+    pub(super) fn arrived(&self) -> MutexGuard<'_, Arrived> {
+        self.arrived.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns whether the flight is done or has failed.
@@ -78,6 +92,9 @@ pub(super) fn copy(link: Link, send: PostedSend, receive: PostedReceive) -> (Lin
         // An earlier message of the flight may have had another length, too: that error is reported.
         let _ = progress.error.set(check::length(to, from, piece.len(), Some(send.piece.len())));
     }
-    progress.arrived.lock().unwrap_or_else(PoisonError::into_inner)[place] = Some(piece);
+    let mut arrived = progress.arrived();
+    arrived.pieces[place] = Some(piece);
+    arrived.last = arrived.last.max(send.arrives);
+    drop(arrived);
     (link, send.progress, progress)
 }

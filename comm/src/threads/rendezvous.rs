@@ -6,6 +6,7 @@
 #![expect(unsafe_code, reason = "lends slices to other threads until they have read them")]
 
 use super::super::call::Call;
+use super::super::check;
 use super::arrivals::Contributions;
 use super::group::GroupId;
 use super::message::Message;
@@ -46,32 +47,27 @@ impl Shared {
     ) -> Result<()> {
         // SAFETY: `_sending` is dropped before this function returns, withdraws the messages that no rank has begun
         // to read, and waits for the ranks that are reading.
-        let in_place = |(to, data)| (to, unsafe { Message::in_place(data) });
+        let in_place = |(to, data)| (to, unsafe { Message::in_place(data) }, 0.0);
         let messages: Vec<_> = messages.into_iter().map(in_place).collect();
-        let waits = messages.iter().any(|(_, message)| message.is_borrowed());
+        let waits = messages.iter().any(|(_, message, _)| message.is_borrowed());
         let _sending = waits.then(|| AtEnd(|| self.withdraw(this)));
-        self.send(group, this, messages)?;
+        if !messages.is_empty() {
+            self.send(group, this, messages)?;
+        }
         then()?;
         if waits { self.wait_until_read(this) } else { Ok(()) }
     }
 
-    /// Waits for the next message from `from` to `this`, which expects as many bytes as `into` has, and copies it.
-    ///
-    /// Returns its length if it differs.
-    pub(super) fn receive_into(
-        &self,
-        group: GroupId,
-        this: usize,
-        from: usize,
-        into: &mut [u8],
-    ) -> Result<Option<usize>> {
-        let message = self.receive(group, this, from, into.len())?;
+    /// Waits for the next message from `from` to `this`, which expects as many bytes as `into` has, copies it, and returns when it
+    /// arrives on the emulated machine, if there is one.
+    pub(super) fn receive_into(&self, group: GroupId, this: usize, from: usize, into: &mut [u8]) -> Result<f64> {
+        let (message, arrives) = self.receive(group, this, from, into.len())?;
         let _read = message.is_borrowed().then(|| AtEnd(|| self.was_read(from)));
         if message.len() != into.len() {
-            return Ok(Some(message.len()));
+            return Err(check::length(this, from, into.len(), Some(message.len())));
         }
         into.copy_from_slice(&message);
-        Ok(None)
+        Ok(arrives)
     }
 }
 

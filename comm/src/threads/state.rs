@@ -52,8 +52,8 @@ pub(super) struct Rank {
     pub(super) status: Status,
     /// Whether its wait was ended by a failure, and not fulfilled.
     interrupted: bool,
-    /// Messages that have been sent to this rank, by group and sender.
-    pub(super) inbox: HashMap<(GroupId, usize), VecDeque<Message>>,
+    /// Messages that have been sent to this rank, by group and sender, and when each arrives on the emulated machine, if there is one.
+    pub(super) inbox: HashMap<(GroupId, usize), VecDeque<(Message, f64)>>,
     /// The number of this rank's messages to be read in place that have not been read.
     unread: usize,
     /// The contributions of the collective that has just ended the rank's wait.
@@ -160,14 +160,14 @@ impl Shared {
         &self,
         group: GroupId,
         from: usize,
-        messages: impl IntoIterator<Item = (usize, Message)>,
+        messages: impl IntoIterator<Item = (usize, Message, f64)>,
     ) -> Result<()> {
         let mut state = self.lock();
         state.check_failure()?;
-        for (to, message) in messages {
+        for (to, message, arrives) in messages {
             state.ranks[from].unread += usize::from(message.is_borrowed());
             let rank = &mut state.ranks[to];
-            rank.inbox.entry((group, from)).or_default().push_back(message);
+            rank.inbox.entry((group, from)).or_default().push_back((message, arrives));
             if matches!(rank.status, Status::Receives { group: g, from: f, .. } if (g, f) == (group, from)) {
                 state.resume(to, &self.wake);
             }
@@ -176,10 +176,10 @@ impl Shared {
     }
 
     /// Waits for the next message from `from` to `this`, which expects `bytes`.
-    pub(super) fn receive(&self, group: GroupId, this: usize, from: usize, bytes: usize) -> Result<Message> {
+    pub(super) fn receive(&self, group: GroupId, this: usize, from: usize, bytes: usize) -> Result<(Message, f64)> {
         let mut state = self.lock();
         state.check_failure()?;
-        if state.next_message(group, this, from).is_none() {
+        if state.ranks[this].inbox.get(&(group, from)).is_none_or(VecDeque::is_empty) {
             state = self.wait(state, this, Status::Receives { group, from, bytes })?;
         }
         match state.ranks[this].inbox.get_mut(&(group, from)).and_then(VecDeque::pop_front) {
@@ -220,7 +220,7 @@ impl Shared {
         let unread: usize = queues
             .map(|(_, queue)| {
                 let before = queue.len();
-                queue.retain(|message| !message.is_borrowed());
+                queue.retain(|(message, _)| !message.is_borrowed());
                 before - queue.len()
             })
             .sum();
@@ -364,10 +364,6 @@ impl State {
         self.groups.get_mut(&group).expect("a group is gone before its members: this is a bug in polyshard")
     }
 
-    fn next_message(&self, group: GroupId, this: usize, from: usize) -> Option<&Message> {
-        self.ranks[this].inbox.get(&(group, from)).and_then(VecDeque::front)
-    }
-
     pub(super) fn resume(&mut self, rank: usize, wake: &[Condvar]) {
         self.ranks[rank].status = Status::Running;
         self.idle -= 1;
@@ -399,6 +395,14 @@ impl State {
         }
     }
 
+    /// Adds a group with these members, world ranks.
+    pub(super) fn add_group(&mut self, members: Arc<[usize]>) -> GroupId {
+        let group = self.next_group;
+        self.next_group = group.next();
+        self.groups.insert(group, Arrivals::new(members));
+        group
+    }
+
     /// Makes the groups of a split, and gives each member its place.
     fn divide(&mut self, mut contributions: Contributions, members: &[usize]) -> Contributions {
         if !matches!(contributions.calls[0], Call::Split { .. }) {
@@ -406,10 +410,8 @@ impl State {
         }
         let mut memberships: Vec<Option<Membership>> = vec![None; members.len()];
         for ranks in divide(&contributions.calls) {
-            let group = self.next_group;
-            self.next_group = group.next();
             let world: Arc<[usize]> = ranks.iter().map(|&rank| members[rank]).collect();
-            self.groups.insert(group, Arrivals::new(Arc::clone(&world)));
+            let group = self.add_group(Arc::clone(&world));
             for (place, &rank) in ranks.iter().enumerate() {
                 memberships[rank] = Some(Membership { group, members: Arc::clone(&world), rank: place });
             }

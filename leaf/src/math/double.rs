@@ -58,9 +58,6 @@ const UNDERFLOW: f64 = -746.0;
 
 elementary!(f64, u64, 53, 1023);
 
-/// The largest argument of a sine or cosine that is reduced without long integers.
-pub(crate) const NEAR: f64 = 1e8;
-
 /// `pi/2` less `FRAC_PI_2`, in two parts, the first of which has 26 digits, so that its products with `n` are exact.
 const PI_2_MIDDLE: f64 = 6.123233932053594e-17;
 const PI_2_LOW: f64 = 6.36831716351095e-25;
@@ -93,36 +90,22 @@ fn sine((quadrant, a, low): Angle) -> f64 {
     f64::from_bits(value.to_bits() ^ ((quadrant & 2) << 62))
 }
 
+/// The sine of an argument of at most [`NEAR`] and of a number of right angles.
 #[inline(always)]
-pub(crate) fn sin_near(x: f64) -> f64 {
-    let value = sine(reduced_near(x));
-    if x == 0.0 { x } else { value }
-}
-
-#[inline(always)]
-pub(crate) fn cos_near(x: f64) -> f64 {
+fn sine_near(x: f64, quarters: u64) -> f64 {
     let (quadrant, high, low) = reduced_near(x);
-    sine((quadrant.wrapping_add(1), high, low))
+    sine((quadrant.wrapping_add(quarters), high, low))
 }
 
+/// As [`sine_near`], of any larger argument.
 #[cold]
 #[inline(never)]
-pub(super) fn sin_far(x: f64, quarters: u64) -> f64 {
+pub(super) fn sine_far(x: f64, quarters: u64) -> f64 {
     if !x.is_finite() {
         return f64::NAN;
     }
     let (quadrant, high, low) = reduced_far(x);
     sine((quadrant.wrapping_add(quarters), high, low))
-}
-
-#[inline(always)]
-pub(crate) fn sin(x: f64) -> f64 {
-    if x.abs() > NEAR { sin_far(x, 0) } else { sin_near(x) }
-}
-
-#[inline(always)]
-pub(crate) fn cos(x: f64) -> f64 {
-    if x.abs() > NEAR { sin_far(x, 1) } else { cos_near(x) }
 }
 
 pub(crate) fn pow(x: f64, y: f64) -> f64 {

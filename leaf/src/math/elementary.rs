@@ -96,5 +96,29 @@ macro_rules! elementary {
             let rest = q.mul_add(-d_low, q.mul_add(-d, n) + n_low);
             rest.mul_add(inverse, q).copysign(x)
         }
+
+        /// The largest argument of a sine or cosine that is reduced without long integers.
+        pub(crate) const NEAR: $float = 1e8;
+
+        #[inline(always)]
+        pub(crate) fn sin_near(x: $float) -> $float {
+            let value = sine_near(x, 0);
+            if x == 0.0 { x } else { value }
+        }
+
+        #[inline(always)]
+        pub(crate) fn cos_near(x: $float) -> $float {
+            sine_near(x, 1)
+        }
+
+        #[inline(always)]
+        pub(crate) fn sin(x: $float) -> $float {
+            if x.abs() > NEAR { sine_far(x.into(), 0) as $float } else { sin_near(x) }
+        }
+
+        #[inline(always)]
+        pub(crate) fn cos(x: $float) -> $float {
+            if x.abs() > NEAR { sine_far(x.into(), 1) as $float } else { cos_near(x) }
+        }
     };
 }

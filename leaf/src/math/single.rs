@@ -1,7 +1,7 @@
 //! Functions of `f32`.
 
 use super::angle::PI_OVER_2;
-use super::double::{self, sin_far};
+use super::double::{self, sine_far};
 use std::f32::consts::{LN_2, LOG2_E};
 use std::f64::consts::FRAC_2_PI;
 
@@ -26,11 +26,9 @@ const SIN: [f64; 4] = [-0.16666666663853044, 0.008333331873837089, -0.0001984008
 /// `(cos(a) - 1 + a^2/2) / a^4` in terms of `a^2`, for `|a| <= pi/4`, to 3e-12.
 const COS: [f64; 4] = [0.04166666666431933, -0.0013888887671288108, 2.480059998353171e-05, -2.7300908167996537e-07];
 
-/// The largest argument of a sine or cosine that is reduced without long integers.
-pub(crate) const NEAR: f32 = 1e8;
-
+/// The sine of an argument of at most [`NEAR`] and of a number of right angles.
 #[inline(always)]
-fn sine(x: f32, quarters: u64) -> f32 {
+fn sine_near(x: f32, quarters: u64) -> f32 {
     let x = f64::from(x);
     let rounded = x.mul_add(FRAC_2_PI, double::ROUND);
     let n = rounded - double::ROUND;
@@ -41,27 +39,6 @@ fn sine(x: f32, quarters: u64) -> f32 {
     let cosine = double::polynomial(&COS, z).mul_add(z * z, z.mul_add(-0.5, 1.0));
     let value = if quadrant & 1 == 0 { sine } else { cosine };
     f64::from_bits(value.to_bits() ^ ((quadrant & 2) << 62)) as f32
-}
-
-#[inline(always)]
-pub(crate) fn sin_near(x: f32) -> f32 {
-    let value = sine(x, 0);
-    if x == 0.0 { x } else { value }
-}
-
-#[inline(always)]
-pub(crate) fn cos_near(x: f32) -> f32 {
-    sine(x, 1)
-}
-
-#[inline(always)]
-pub(crate) fn sin(x: f32) -> f32 {
-    if x.abs() > NEAR { sin_far(f64::from(x), 0) as f32 } else { sin_near(x) }
-}
-
-#[inline(always)]
-pub(crate) fn cos(x: f32) -> f32 {
-    if x.abs() > NEAR { sin_far(f64::from(x), 1) as f32 } else { cos_near(x) }
 }
 
 pub(crate) fn pow(x: f32, y: f32) -> f32 {

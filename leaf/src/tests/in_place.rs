@@ -58,8 +58,8 @@ impl<T: Element> Operand<T> {
         let start: i64 = self.starts.iter().zip(&shard).map(|(&start, stride)| start as i64 * stride).sum();
         let base = vec![0; self.dims.len()];
         [
-            View::at(&self.tile, origin.clone(), tile.clone()),
-            View::at(&self.shard[start as usize..], origin, shard).like_tile(tile),
+            View::new(&self.tile, origin.clone(), tile.clone()),
+            View::new(&self.shard[start as usize..], origin, shard).like_tile(tile),
         ]
         .map(|view| view.strided(&base, &steps))
     }

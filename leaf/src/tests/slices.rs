@@ -75,7 +75,7 @@ impl Case {
             let counts = part.counts();
             let [a, b] = [(a, &a_data), (b, &b_data)]
                 .map(|((_, offset, strides), data)| Strided::new(data, offset + part.moved(strides), strides.clone()));
-            let target = ViewMut::at(&mut sums, [0].into_iter().collect(), [1].into_iter().collect());
+            let target = ViewMut::new(&mut sums, vec![0], vec![1]);
             let target = if std::mem::take(&mut is_unset) { target.unset(T::ZERO) } else { target };
             let steps: Vec<i64> = c.2.clone();
             run(&counts, [a, b], target.strided(&[c.1 + part.moved(&steps)], &[&steps]));

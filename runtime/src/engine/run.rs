@@ -437,7 +437,7 @@ impl<'o, T: Element> Leaf<'o, '_, T> {
     /// Returns the numbers that start from `base` in the leaf's first iteration, and grow by `strides[l]` along loop `l`.
     #[must_use]
     pub fn ramp(&self, base: i64, strides: &[i64]) -> Ramp {
-        Ramp::along(base + self.part.moved(strides), strides.into())
+        Ramp::new(base + self.part.moved(strides), strides)
     }
 
     /// Returns the operand that the leaf writes.

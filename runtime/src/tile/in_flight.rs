@@ -9,16 +9,12 @@
 //!
 //! It holds the messages, their memory and their communicators; the tile decides what to do with the data.
 
-use crate::comm::{CHUNK, Carrier, Communicator, Error, Flight, Lane, Piece, Result, Running, combine_terms};
+use crate::comm::{Carrier, Communicator, Error, Flight, Lane, Piece, Result, Running, combine_terms};
 use crate::{DType, ReduceOp, World};
 use polyshard_comm::{Advance, PollHandle, take_back};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
-use std::iter::once;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// Bytes that are summed up in one step, whole elements of any type.
-const CHUNK_BYTES: usize = CHUNK * size_of::<u64>();
 
 /// A transfer that has been posted.
 pub(crate) enum Posted {
@@ -222,19 +218,15 @@ impl Sums {
     /// Adds up this member's piece, all of whose terms have arrived, in the order of the members, and sends the sums to the members that
     /// get them.
     fn hand_on(&mut self, lane: &dyn Carrier) -> Result<()> {
-        let received = self.received();
-        let (before, after) = received.split_at(self.me.min(received.len()));
+        let mut others = self.received();
         let own = Arc::get_mut(&mut self.own).expect("nobody else has terms of this rank; this is a bug in polyshard");
-        let mut sums = [0; CHUNK_BYTES];
-        for start in (0..own.len()).step_by(CHUNK_BYTES) {
-            let chunk = start..own.len().min(start + CHUNK_BYTES);
-            let sums = &mut sums[..chunk.len()];
-            let before = before.iter().map(|term| &term[chunk.clone()]);
-            let after = after.iter().map(|term| &term[chunk.clone()]);
-            let terms = before.chain(once(&own[chunk.clone()])).chain(after);
-            combine_terms(self.dtype, self.op, sums, terms);
-            own[chunk].copy_from_slice(sums);
+        // The sums replace the terms of the first member. No member sends terms of an empty piece.
+        let before = self.me.min(others.len());
+        if let [first, ..] = &mut others[..before] {
+            std::mem::swap(own, first);
+            others[..before].rotate_left(1);
         }
+        combine_terms(self.dtype, self.op, own, others.iter().map(|term| &**term));
         let gets_sums = |member: usize| self.root.is_none_or(|root| root == member);
         let others = || self.lengths.iter().copied().enumerate().filter(|(member, _)| *member != self.me);
         let sends = others().filter(|(to, _)| gets_sums(*to) && !self.own.is_empty());

@@ -21,8 +21,8 @@ fn machine(levels: &[(usize, Interconnect, f64, Option<usize>)]) -> Machine {
 }
 
 /// Runs `f` once per device of the network, on threads.
-fn on_network<R: Send>(network: &Arc<Network>, f: impl Fn(&Emulated) -> Result<R> + Sync) -> Result<Vec<R>, String> {
-    on_threads(network.devices(), |comm, ranks| f(&Emulated::world(comm, Arc::clone(network), Arc::clone(ranks))?))
+fn on_network<R: Send>(network: &Arc<Network>, f: impl Fn(&ThreadComm) -> Result<R> + Sync) -> Result<Vec<R>, String> {
+    on_threads(network.devices(), |comm| f(&comm.emulated(Arc::clone(network))?))
 }
 
 /// Carries out an operation of a group whose ranks hold `bytes` each.

@@ -14,7 +14,6 @@
 //! Several ports that a member shares are modelled as one with their total bandwidth. Nothing here knows collectives, nor how long one
 //! should take. A shaken network adds a random delay to each message, so that messages overtake each other.
 
-use crate::threads::Shared;
 use crate::{LaunchError, Result};
 use polyshard_layout::mix;
 use polyshard_machine::{Machine, Port};
@@ -137,18 +136,15 @@ impl Network {
         path.passages.iter().map(|passage| passage.1).fold(0.0, f64::max)
     }
 
-    /// Sleeps until `time`.
-    ///
-    /// # Errors
-    /// If another rank fails meanwhile.
-    pub(super) fn sleep_until(&self, time: f64, ranks: &Shared) -> Result<()> {
+    /// Sleeps until `time`, or until `check` finds that another rank has failed.
+    pub(super) fn sleep_until(&self, time: f64, check: impl Fn() -> Result<()>) -> Result<()> {
         loop {
             let left = time - self.now();
             if left <= 0.0 {
                 return Ok(());
             }
             thread::sleep(Duration::from_secs_f64(left.min(LOOK.as_secs_f64())));
-            ranks.check()?;
+            check()?;
         }
     }
 
