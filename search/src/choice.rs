@@ -69,13 +69,11 @@ pub struct Candidate {
 
 impl Candidate {
     /// Returns the schedule, of several kernels the first.
-    #[must_use]
     pub fn schedule(&self) -> &Schedule {
         &self.schedules[0]
     }
 
     /// Returns the schedule of each kernel, in order.
-    #[must_use]
     pub fn schedules(&self) -> &[Schedule] {
         &self.schedules
     }
@@ -218,13 +216,11 @@ impl Choice {
     }
 
     /// Returns its schedule, an ordinary one whose steps can be printed and edited; of several kernels the first.
-    #[must_use]
     pub fn schedule(&self) -> &Schedule {
         self.best().schedule()
     }
 
     /// Returns the schedule of each kernel, in order.
-    #[must_use]
     pub fn schedules(&self) -> &[Schedule] {
         self.best().schedules()
     }
