@@ -33,6 +33,10 @@ fn a_pair_of_devices_is_two_boxes_and_an_arc() {
 
         </text>
         <g transform="translate(0 46)">
+        <g class="group">
+        <title>0 1</title>
+        <path class="arc" d="M13 8Q31 4.4 49 8" stroke="#c32222"/>
+        </g>
         <rect class="device" fill="#c32222" height="16" width="26" x="0" y="0">
         <title>rank 0: gpu 0</title>
         </rect>
@@ -45,10 +49,6 @@ fn a_pair_of_devices_is_two_boxes_and_an_arc() {
         <text class="rank" x="49" y="11">
         1
         </text>
-        <g class="group">
-        <title>0 1</title>
-        <path class="arc" d="M27.57 6.27Q31 6.13 34.43 6.27" stroke="#c32222"/>
-        </g>
         </g>
         </g>
         </svg>"##]]

@@ -169,7 +169,13 @@ fn products_that_cannot_be_are_refused() {
     product(text, mesh, many, &[], &counted);
     let elements = "in `A[I_X,J]`: the array has 2^63 elements or more";
     product(text, mesh, "I=4611686018427387904,J=4,K=64", &[], elements);
-    product(text, "X=4,X=4", sizes, &[], "the mesh has two axes named `X`; give each axis its own name");
+    product(
+        text,
+        "X=4,X=4",
+        sizes,
+        &[],
+        "the mesh `X=4,X=4`: mesh has two axes named `X`; give each axis its own name",
+    );
     product(text, mesh, sizes, &["--type", "f16"], "no element type `f16`; the types are i8, bf16, f32, f64, i32, i64");
     let free = "the search shards `A[I_X, J]`, but it has axes; write `A[I, J]`, or keep its \
                 sharding fixed";

@@ -227,7 +227,7 @@ fn a_batch_answers_each_line_in_order_and_goes_on_after_bad_ones() {
     let answers: Vec<_> = ended.stdout.lines().map(parsed).collect();
     assert_eq!(answers.len(), 4);
     assert_eq!(answers[0]["cost_bytes"], json!(4 * 8));
-    let zero = "axis `x` of the mesh `x=0` has extent 0; an axis has at least one rank";
+    let zero = "mesh axis `x` has extent 0; an axis has at least one coordinate";
     assert_eq!(answers[1], json!({"error": zero, "line": 3}));
     let none = "expected ident at column 2; a problem is {\"mesh\": [[\"x\", 4]], \"source\": \"[2{x}8]\", \
                 \"target\": \"[8]\"}";
