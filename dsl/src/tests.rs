@@ -1,6 +1,7 @@
 //! Shared by the unit tests: the result of parsing as text, or its errors with the text that they point at.
 
 mod shown;
+mod transcript;
 
 use crate::checked::{Bounds, Checked};
 use crate::form::Form;
@@ -8,21 +9,29 @@ use expect_test::Expect;
 use quote::quote;
 use shown::shown;
 use syn::parse::{ParseStream, Parser};
+pub(crate) use transcript::check_all;
 
-/// Compares the kernel parsed from `input`: its statement, then its captures.
-pub(crate) fn check_checked(input: &str, expect: Expect) {
-    expect.assert_eq(&shown(input, |tokens| {
-        let kernel = crate::check::check(syn::parse2(tokens)?)?;
-        Ok(format!("{} {} {}\n{}", kernel.target, kernel.assign, kernel.value, captures(&kernel)))
-    }));
+/// Compares the kernels parsed from the inputs of a transcript: their statements, then their captures.
+pub(crate) fn check_kernels(transcript: Expect) {
+    check_all(transcript, kernel);
 }
 
-/// Compares the steps parsed from `input`.
-pub(crate) fn check_chain(input: &str, expect: Expect) {
-    expect.assert_eq(&shown(input, |tokens| {
-        let chain = (|input: ParseStream| crate::chain::parse(input, Form::Macro, None)).parse2(tokens)?;
-        Ok(chain.calls.iter().map(|call| format!("{}\n", call.step)).collect())
-    }));
+/// Compares the steps parsed from the inputs of a transcript.
+pub(crate) fn check_chains(transcript: Expect) {
+    check_all(transcript, |input| {
+        shown(input, |tokens| {
+            let chain = (|input: ParseStream| crate::chain::parse(input, Form::Macro, None)).parse2(tokens)?;
+            Ok(chain.calls.iter().map(|call| format!("{}\n", call.step)).collect())
+        })
+    });
+}
+
+/// The kernel parsed from `input`, or its mistakes.
+pub(crate) fn kernel(input: &str) -> String {
+    shown(input, |tokens| {
+        let kernel = crate::check::check(syn::parse2(tokens)?)?;
+        Ok(format!("{} {} {}\n{}", kernel.target, kernel.assign, kernel.value, captures(&kernel)))
+    })
 }
 
 fn captures(kernel: &Checked) -> String {

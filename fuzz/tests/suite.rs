@@ -15,47 +15,27 @@ fn check(target: &str, inputs: u32) {
     assert!(!said.contains(" 0 accepted"), "nothing was accepted, so little was tried: {said}");
 }
 
-#[test]
-fn npy_files_are_read_or_refused() {
-    check("npy", 20_000);
+/// One test for each target, with its number of inputs.
+macro_rules! targets {
+    ($($test:ident: $target:literal, $inputs:literal;)*) => {
+        $(
+            #[test]
+            fn $test() {
+                check($target, $inputs);
+            }
+        )*
+    };
 }
 
-#[test]
-fn machines_are_read_or_refused() {
-    check("machines", 20_000);
-}
-
-#[test]
-fn traces_are_lowered_or_refused() {
-    check("traces", 2_000);
-}
-
-#[test]
-fn types_are_planned_or_refused() {
-    check("types", 20_000);
-}
-
-#[test]
-fn products_are_planned_or_refused() {
-    check("products", 1_000);
-}
-
-#[test]
-fn reductions_are_planned_or_refused() {
-    check("reductions", 20_000);
-}
-
-#[test]
-fn meshes_are_placed_or_refused() {
-    check("meshes", 20_000);
-}
-
-#[test]
-fn einsums_are_read_or_refused() {
-    check("einsums", 300);
-}
-
-#[test]
-fn programs_are_read_or_refused() {
-    check("programs", 2_000);
+targets! {
+    npy_files_are_read_or_refused: "npy", 20_000;
+    machines_are_read_or_refused: "machines", 20_000;
+    traces_are_lowered_or_refused: "traces", 2_000;
+    types_are_planned_or_refused: "types", 20_000;
+    products_are_planned_or_refused: "products", 1_000;
+    reductions_are_planned_or_refused: "reductions", 20_000;
+    meshes_are_placed_or_refused: "meshes", 20_000;
+    einsums_are_read_or_refused: "einsums", 300;
+    kernels_are_read_or_refused: "kernels", 1_000;
+    programs_are_read_or_refused: "programs", 2_000;
 }

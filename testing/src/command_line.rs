@@ -40,9 +40,15 @@ impl CommandLine {
     /// Checks that it refuses these arguments with this message and nothing else.
     #[track_caller]
     pub fn refused(&self, arguments: &[&str], message: &str) {
+        assert_eq!(self.refusal(arguments, &[]), format!("error: {message}\n"), "{arguments:?}");
+    }
+
+    /// Returns what it says when it refuses these arguments, without the paths of these folders.
+    #[track_caller]
+    pub fn refusal(&self, arguments: &[&str], folders: &[&Path]) -> String {
         let Ended { success, stdout, stderr, .. } = self.run(Start::Plain, arguments);
         assert!(!success && stdout.is_empty(), "{arguments:?} should be refused:\n{stdout}");
-        assert_eq!(stderr, format!("error: {message}\n"), "{arguments:?}");
+        folders.iter().fold(stderr, |said, folder| said.replace(&format!("{}/", folder.display()), ""))
     }
 
     /// Draws into a folder of this name, and passes the panels of the drawing to `check`.

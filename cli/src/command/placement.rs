@@ -15,7 +15,7 @@ use polyshard::draw;
 use polyshard::layout::joined;
 use polyshard::machine::units::{counted, seconds, table};
 use polyshard::machine::{Collective, Machine};
-use polyshard::planner::placement::{ParallelismMatrix, Ranked, Traffic, best, count, matrices};
+use polyshard::planner::placement::{Ranked, Traffic, best, count, matrices};
 use polyshard::planner::reduce::ReduceOptions;
 use serde_json::json;
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! `polyshard einsum`, as a user runs it: results on threads and processes, output, and errors.
 
-use expect_test::{Expect, expect};
+use expect_test::expect;
 use polyshard::layout::DType;
 use polyshard::ndarray::ArrayD;
 use polyshard::runtime::{NpyFile, reference};
@@ -81,10 +81,9 @@ impl Files {
     }
 
     #[track_caller]
-    fn refused(&self, text: &str, names: &[&str], more: &[&str], expected: Expect) {
-        let Ended { success, stdout, stderr, .. } = self.run(Start::Plain, text, names, more);
-        assert!(!success && stdout.is_empty(), "{text} should be refused:\n{stdout}");
-        expected.assert_eq(&stderr.replace(&format!("{}/", self.folder.display()), ""));
+    fn refusal(&self, text: &str, names: &[&str], more: &[&str]) -> String {
+        let arguments = self.arguments(text, names, more);
+        COMMAND_LINE.refusal(&arguments.iter().map(String::as_str).collect::<Vec<_>>(), &[&self.folder])
     }
 
     fn read(&self, name: &str) -> ArrayD<f64> {
@@ -238,51 +237,23 @@ fn what_is_wrong_is_said_before_anything_is_done() {
     let files = Files::new(test_folder!("einsum_refused"), DType::F64, &[&[4, 6], &[5, 3], &[6, 3]]);
     let text = "ij,jk->ik";
     let out = ["--out", "out.npy"];
-    files.refused(
-        text,
-        &["A.npy", "B.npy"],
-        &out,
-        expect![[r#"
+    let short = ["--dry-run", "--machine", "a100", "--memory", "100", "--ranks"];
+    let refusals = [
+        files.refusal(text, &["A.npy", "B.npy"], &out),
+        files.refusal("ij,jk->il", &["A.npy", "C.npy"], &out),
+        files.refusal(text, &["A.npy"], &out),
+        files.refusal(text, &["A.npy", "none.npy"], &out),
+        files.refusal(text, &["A.npy", "C.npy"], &["--out", "out.npy", "--at-most", "-1"]),
+        files.refusal("C[i, k] = A[i, j] * B[j, k", &["A.npy", "C.npy"], &out),
+        files.refusal(text, &["A.npy", "C.npy"], &[&short[..], &["2"]].concat()),
+    ]
+    .concat();
+    expect![[r#"
         error: index `j` is 6 in A.npy (4 x 6) and 5 in B.npy (5 x 3); an index has one extent
-    "#]],
-    );
-    files.refused(
-        "ij,jk->il",
-        &["A.npy", "C.npy"],
-        &out,
-        expect![[r#"
         error: index `l` is only in the output; the operands have i, j, k
-    "#]],
-    );
-    files.refused(
-        text,
-        &["A.npy"],
-        &out,
-        expect![[r#"
         error: 2 terms for 1 array; write one term for each array, such as `ij,jk->ik` for two
-    "#]],
-    );
-    files.refused(
-        text,
-        &["A.npy", "none.npy"],
-        &out,
-        expect![[r#"
         error: cannot open `none.npy`: No such file or directory (os error 2)
-    "#]],
-    );
-    files.refused(
-        text,
-        &["A.npy", "C.npy"],
-        &["--out", "out.npy", "--at-most", "-1"],
-        expect![[r#"
         error: `--at-most` must be 0 seconds or more, found -1
-    "#]],
-    );
-    files.refused(
-        "C[i, k] = A[i, j] * B[j, k",
-        &["A.npy", "C.npy"],
-        &out,
-        expect![[r#"
         error: `[` is not closed
          --> einsum:1:22
           |
@@ -290,18 +261,14 @@ fn what_is_wrong_is_said_before_anything_is_done() {
           |                      ^
           |
           = help: write `]` where it ends
-    "#]],
-    );
-    let short = ["--dry-run", "--machine", "a100", "--memory", "100", "--ranks"];
-    files.refused(text, &["A.npy", "C.npy"], &[&short[..], &["2"]].concat(), expect![[r#"
         error: no schedule of `einsum` on up to 2 ranks fits into 100 B a rank; the smallest needs 272 B: allow that, or use 6 ranks, the fewest that would be enough
-    "#]]);
+    "#]].assert_eq(&refusals);
     let said = files.said(Start::Plain, text, &["A.npy", "C.npy"], &[&short[..], &["6"]].concat());
     assert!(said.contains("(all 6 ranks; "), "{said}");
     let smaller = ["--dry-run", "--ranks", "65", "--machine", "a100", "--hierarchy", "4,16"];
-    files.refused(text, &["A.npy", "C.npy"], &smaller, expect![[r#"
+    expect![[r#"
         error: a100: 4 nodes x 16 gpus has 64 devices, too few for 65 ranks; use fewer ranks, or raise the counts of its levels with `--hierarchy`
-    "#]]);
+    "#]].assert_eq(&files.refusal(text, &["A.npy", "C.npy"], &smaller));
     let grown = files.said(Start::Plain, text, &["A.npy", "C.npy"], &smaller[..5]);
     assert!(grown.contains("ranks    65 (threads) on a100: 5 nodes x 16 gpus\n"), "{grown}");
     assert!(!Path::new("out.npy").exists());
@@ -342,33 +309,20 @@ fn products_of_several_arrays_are_computed_in_the_order_that_is_asked_for() {
     let answer = json(&files.said(Start::Plain, text, &names, &[&more[..], &["--json"]].concat()));
     assert_eq!(answer["order"], "ij,jk; kl,ik");
     assert_eq!(answer["chains"].as_array().map(Vec::len), Some(2));
-    files.refused(
-        text,
-        &names,
-        &["--dry-run", "--order", "ij,jl"],
-        expect![[r#"
-        error: cannot contract `ij,jl`: there is no `jl`; what is left is jk, kl
-    "#]],
-    );
     // For the kernels of an order, the error also states how many ranks would be enough.
     let short = |ranks| ["--dry-run", "--machine", "a100", "--memory", "1500", "--order", "ij,jk", "--ranks", ranks];
-    files.refused(
-        text,
-        &names,
-        &short("2"),
-        expect![[r#"
-            error: no schedule of `einsum_1`, `einsum` on up to 2 ranks fits into 1.50 kB a rank; the smallest needs 2.85 kB: allow that, or use 5 ranks, the fewest that would be enough
-        "#]],
-    );
+    let refusals =
+        [files.refusal(text, &names, &["--dry-run", "--order", "ij,jl"]), files.refusal(text, &names, &short("2"))]
+            .concat();
+    expect![[r#"
+        error: cannot contract `ij,jl`: there is no `jl`; what is left is jk, kl
+        error: no schedule of `einsum_1`, `einsum` on up to 2 ranks fits into 1.50 kB a rank; the smallest needs 2.85 kB: allow that, or use 5 ranks, the fewest that would be enough
+    "#]].assert_eq(&refusals);
     files.said(Start::Plain, text, &names, &short("5"));
-    files.refused(
-        "ij->ji",
-        &["A.npy"],
-        &["--dry-run", "--order", "ij,jk"],
-        expect![[r#"
+    expect![[r#"
         error: `out[j, i] = A[i, j]` is not a summed product of several tensors with plain indices; leave the order out
-    "#]],
-    );
+    "#]]
+    .assert_eq(&files.refusal("ij->ji", &["A.npy"], &["--dry-run", "--order", "ij,jk"]));
 }
 
 /// The outcome of a command with these environment variables: the line that names the machine of the figures, and

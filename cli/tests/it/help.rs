@@ -12,29 +12,8 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// The examples of the repository.
-const EXAMPLES: [&str; 21] = [
-    "ag_gemm",
-    "allreduce",
-    "cannon",
-    "cg",
-    "chain",
-    "compiled",
-    "cosma",
-    "fft3d",
-    "gemm_rs",
-    "heat",
-    "inner",
-    "jacobi",
-    "johnson",
-    "megatron",
-    "mttkrp",
-    "power",
-    "pumma",
-    "solomonik",
-    "summa",
-    "syrk",
-    "tucker",
-];
+const EXAMPLES: &str = "ag_gemm allreduce cannon cg chain compiled cosma fft3d gemm_rs heat inner jacobi johnson megatron \
+    mttkrp power pumma solomonik summa syrk tucker";
 
 /// Returns the path of an example, built as this test is.
 fn example(name: &str) -> PathBuf {
@@ -122,7 +101,7 @@ fn built(command: &str) -> Option<String> {
     let rest = rest.or_else(|| command.strip_prefix("target/release/examples/").map(str::to_owned));
     let rest = rest.unwrap_or_else(|| panic!("`{command}` starts neither polyshard nor an example"));
     let (name, arguments) = rest.split_once(' ').unwrap_or((&rest, ""));
-    assert!(EXAMPLES.contains(&name), "`{command}` starts `{name}`");
+    assert!(EXAMPLES.split(' ').any(|one| one == name), "`{command}` starts `{name}`");
     Some(format!("{start}'{}' {arguments}", example(name).display()))
 }
 
@@ -170,7 +149,7 @@ fn every_subcommand_has_examples_that_run() {
 #[test]
 fn every_example_has_examples_that_run() {
     let (_, there) = prepared("help_of_examples");
-    for name in EXAMPLES {
+    for name in EXAMPLES.split(' ') {
         run_examples(&help(&example(name), &[]), &there);
     }
 }

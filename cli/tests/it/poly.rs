@@ -1,9 +1,9 @@
 //! `polyshard run` and `polyshard lower`, as a user runs them: the files under `examples/poly` on threads and
 //! processes, output, and errors shown in place.
 
-use expect_test::{Expect, expect};
+use expect_test::expect;
 use polyshard_testing::command_line::CommandLine;
-use polyshard_testing::start::{Ended, Start};
+use polyshard_testing::start::Start;
 use polyshard_testing::test_folder;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -72,13 +72,10 @@ impl Folder {
         path
     }
 
-    /// Checks the error of a command, with the folder left out.
+    /// Returns the error of a command, with the folder left out.
     #[track_caller]
-    fn refused(&self, arguments: &[&str], expected: Expect) {
-        let Ended { success, stdout, stderr, .. } = COMMAND_LINE.run(Start::Plain, arguments);
-        assert!(!success && stdout.is_empty(), "{arguments:?} should be refused:\n{stdout}");
-        let examples = example("").replace(".poly", "");
-        expected.assert_eq(&stderr.replace(&format!("{}/", self.0.display()), "").replace(&examples, ""));
+    fn refusal(&self, arguments: &[&str]) -> String {
+        COMMAND_LINE.refusal(arguments, &[&self.0, Path::new(example("").trim_end_matches("/.poly"))])
     }
 }
 
@@ -161,12 +158,9 @@ fn fewer_or_more_ranks_than_the_mesh_has() {
     let folder = Folder(test_folder!("poly_ranks"));
     let (arrays, out) = (folder.arrays("f32", &["6,7", "7,5"]), folder.path("out.npy"));
     let file = example("summa");
-    folder.refused(
-        &words(&["run", &file], &arrays, &["--out", &out, "--ranks", "3"]),
-        expect![[r#"
+    expect![[r#"
         error: the mesh has 4 ranks, but the program runs on 3 ranks; give `--ranks 4`, or leave the mesh out to have one chosen
-    "#]],
-    );
+    "#]].assert_eq(&folder.refusal(&words(&["run", &file], &arrays, &["--out", &out, "--ranks", "3"])));
     // Two are idle.
     let said = COMMAND_LINE.said(Start::Plain, &words(&["run", &file], &arrays, &["--out", &out, "--ranks", "6"]));
     assert!(said.contains("ranks    4 of 6 (threads)\n"), "{said}");
@@ -179,9 +173,9 @@ fn written_schedules_keep_to_the_memory_that_is_allowed() {
     let run =
         |more: &[&str]| words(&["run", &example("summa")], &arrays, &[&["--out", &out], more].concat()).join("\n");
     let refused = run(&["--memory", "100B"]);
-    folder.refused(&refused.split('\n').collect::<Vec<_>>(), expect![[r#"
+    expect![[r#"
         error: the schedules in the file need up to 228 B a rank, but `--memory` allows 100 B; raise `--memory`, or write `auto` to have schedules chosen that fit
-    "#]]);
+    "#]].assert_eq(&folder.refusal(&refused.split('\n').collect::<Vec<_>>()));
     assert!(!Path::new(&out).exists());
     COMMAND_LINE.said(Start::Plain, &run(&["--memory", "1.5kB"]).split('\n').collect::<Vec<_>>());
     // For chosen schedules, the error states how many ranks would be enough.
@@ -193,9 +187,9 @@ fn written_schedules_keep_to_the_memory_that_is_allowed() {
         let more = ["--out", &out, "--machine", "a100", "--memory", "200B", "--ranks", ranks];
         words(&["run", &chain], &arrays, &more).join("\n")
     };
-    folder.refused(&run("2").split('\n').collect::<Vec<_>>(), expect![[r#"
+    expect![[r#"
         error: no schedule of `first`, `second` on up to 2 ranks fits into 200 B a rank; the smallest needs 372 B: allow that, or use 8 ranks, the fewest that would be enough
-    "#]]);
+    "#]].assert_eq(&folder.refusal(&run("2").split('\n').collect::<Vec<_>>()));
     COMMAND_LINE.said(Start::Plain, &run("8").split('\n').collect::<Vec<_>>());
 }
 
@@ -208,9 +202,7 @@ fn names_have_values() {
     let run = ["run", &file, &arrays[0], "--out", &out, "--check", "--let", "alpha=-0.5"];
     let said = COMMAND_LINE.said(Start::Plain, &[&run[..], &["--let", "pad=2"]].concat());
     assert!(said.contains("B[i] = -0.5 * A[(i - 1) % 9] for i in 2..9"), "{said}");
-    folder.refused(
-        &run,
-        expect![[r#"
+    expect![[r#"
         error: `pad` has no value
          --> kernels.poly:1:31
           |
@@ -218,8 +210,8 @@ fn names_have_values() {
           |                               ^^^
           |
           = help: declare an input with the extent `pad`, or set it: `--let pad=10`
-    "#]],
-    );
+    "#]]
+    .assert_eq(&folder.refusal(&run));
 }
 
 #[test]
@@ -267,44 +259,38 @@ fn what_kernels_become_is_printed() {
         .said(Start::Plain, &[&["lower", &summa][..], &sizes, &["--print", "main", "--out", &crate_folder]].concat());
     let written = fs::read_to_string(Path::new(&crate_folder).join("src/main.rs")).expect("it was written");
     assert!(main.ends_with(&written));
-    folder.refused(
-        &[&["lower", &summa][..], &sizes, &["--print", "main", "--out", &crate_folder]].concat(),
-        expect![[r#"
-            error: `summa` exists already; give a new folder
-        "#]],
-    );
-    folder.refused(
-        &[&["lower", &summa][..], &sizes, &["--out", &crate_folder]].concat(),
-        expect![[r#"
+    let refusals = [
+        folder.refusal(&[&["lower", &summa][..], &sizes, &["--print", "main", "--out", &crate_folder]].concat()),
+        folder.refusal(&[&["lower", &summa][..], &sizes, &["--out", &crate_folder]].concat()),
+        folder.refusal(&["lower", &summa, "--type", "f32"]),
+    ]
+    .concat();
+    expect![[r#"
+        error: `summa` exists already; give a new folder
         error: `--out` is for `--print main`; leave it out, or add `--print main`
-    "#]],
-    );
-    folder.refused(
-        &["lower", &summa, "--type", "f32"],
-        expect![[r#"
-            error: `m` has no value
-             --> summa.poly:3:17
-              |
-            3 | fn summa(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] {
-              |                 ^
-              |
-              = help: declare an input with the extent `m`, or set it: `--let m=10`
+        error: `m` has no value
+         --> summa.poly:3:17
+          |
+        3 | fn summa(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] {
+          |                 ^
+          |
+          = help: declare an input with the extent `m`, or set it: `--let m=10`
 
-            error: `k` has no value
-             --> summa.poly:3:20
-              |
-            3 | fn summa(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] {
-              |                    ^
-              |
-              = help: declare an input with the extent `k`, or set it: `--let k=10`
+        error: `k` has no value
+         --> summa.poly:3:20
+          |
+        3 | fn summa(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] {
+          |                    ^
+          |
+          = help: declare an input with the extent `k`, or set it: `--let k=10`
 
-            error: `n` has no value
-             --> summa.poly:3:34
-              |
-            3 | fn summa(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] {
-              |                                  ^
-              |
-              = help: declare an input with the extent `n`, or set it: `--let n=10`
-        "#]],
-    );
+        error: `n` has no value
+         --> summa.poly:3:34
+          |
+        3 | fn summa(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] {
+          |                                  ^
+          |
+          = help: declare an input with the extent `n`, or set it: `--let n=10`
+    "#]]
+    .assert_eq(&refusals);
 }

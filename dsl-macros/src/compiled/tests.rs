@@ -1,7 +1,7 @@
 //! Modules of scheduled kernels, and rejected schedules with the error on the faulty method.
 
-use crate::tests::shared::check_module as check;
-use expect_test::{Expect, expect};
+use crate::tests::shared::{check_all, check_module as check, module};
+use expect_test::expect;
 
 #[test]
 fn a_scheduled_kernel_is_a_module() {
@@ -166,103 +166,46 @@ fn a_leaf_of_another_kind_is_refused() {
     check(
         "fn f(A: [f32; 8]) -> C: [f32; 8] { C[i] max= A[i] } .tensorize_as([i], contraction)",
         expect![[r#"
-        error on `tensorize_as`: the leaf is a nest, not a contraction: `max=` does not add up products
-    "#]],
-    );
-}
-
-/// A matrix product on a 2×2 mesh with `steps`, which are rejected.
-fn refuse(steps: &str, expect: Expect) {
-    let input = format!(
-        "fn matmul(A: [f32; 8, 8], B: [f32; 8, 8]) -> C: [f32; 8, 8] {{ C[m, n] += A[m, k] * B[k, n] }} {steps}"
-    );
-    check(&input, expect);
-}
-
-#[test]
-fn an_unknown_loop_is_refused() {
-    refuse(
-        "mesh(x: 2, y: 2).distribute([m, n], [mo, no], [mi, ni]).split(q, qo, qi, 4)",
-        expect![[r#"
-            error on `split`: no loop `q`
-              help: the loops are mo, no, mi, ni, k
+            error on `tensorize_as`: the leaf is a nest, not a contraction: `max=` does not add up products
         "#]],
     );
 }
 
+/// Chains after a matrix product.
 #[test]
-fn an_unknown_tensor_is_refused() {
-    refuse(
-        "mesh(x: 2, y: 2).distribute([m, n], [mo, no], [mi, ni]).communicate(D, k)",
+fn steps_that_do_not_fit_the_kernel_are_refused() {
+    let matmul = |steps: &str| {
+        module(&format!(
+            "fn matmul(A: [f32; 8, 8], B: [f32; 8, 8]) -> C: [f32; 8, 8] {{ C[m, n] += A[m, k] * B[k, n] }} {steps}"
+        ))
+    };
+    check_all(
         expect![[r#"
-            error on `communicate`: no tensor `D`
-              help: the tensors are A, B, C
+            mesh(x: 2, y: 2).distribute([m, n], [mo, no], [mi, ni]).split(q, qo, qi, 4)
+                error on `split`: no loop `q`
+                  help: the loops are mo, no, mi, ni, k
+            mesh(x: 2, y: 2).distribute([m, n], [mo, no], [mi, ni]).communicate(D, k)
+                error on `communicate`: no tensor `D`
+                  help: the tensors are A, B, C
+            mesh(x: 2, y: 2).distribute([m, n], [mo, no], [mi, ni]).shard(A, m @ z)
+                error on `shard`: no axis `z`
+                  help: the axes are x, y
+            mesh(x: 2, y: 2).distribute([m, n], [mo, no], [mi, ni]).shard(A, m @ x, k @ x)
+                error on `shard`: axis `x` is used twice, so elements off the diagonal would have no owner
+                  help: use each axis once, or skew the second, `(x + y) % parts`
+            mesh(x: 2, y: 2).distribute([m, n], [mo, no], [mi, ni]).reorder([mi, mo])
+                error on `reorder`: loop `mo` is bound to mesh axis `x` and cannot be moved or changed
+                  help: list it in its place, or leave it out
+            mesh(x: 2, y: 2).distribute([m, n], [mo, no], [mi, ni]).divide(k, ko, ki, 2).rotate(ko, [ki])
+                error on `rotate`: cannot rotate `ko` by `ki`, which is not outside it
+                  help: reorder it outside first: the loops are mo, no, mi, ni, ko, ki
+            mesh(x: 2, y: 2).distribute([m, n], [mo, no], [mi, ni]).divide(k, ko, ki, 2).reorder([ko, mi, ni, ki]).shard(A, m @ x, k @ y).communicate(A, ko).expect(A, shift(y, 1))
+                error on `expect`: the transfer of `A` is broadcast(y), not shift(y, 1)
+                  help: `explain()` prints the tests that led to it
+            mesh(x: 2).distribute([m, n], [mo, no], [mi, ni])
+                error on `distribute`: distributes 2 loops into 2 outer and 2 inner over 1 axis (x: 2)
+                  help: list one loop, one outer and one inner loop per axis
         "#]],
-    );
-}
-
-#[test]
-fn an_unknown_axis_is_refused() {
-    refuse(
-        "mesh(x: 2, y: 2).distribute([m, n], [mo, no], [mi, ni]).shard(A, m @ z)",
-        expect![[r#"
-            error on `shard`: no axis `z`
-              help: the axes are x, y
-        "#]],
-    );
-}
-
-#[test]
-fn an_axis_used_twice_in_one_sharding_is_refused() {
-    refuse(
-        "mesh(x: 2, y: 2).distribute([m, n], [mo, no], [mi, ni]).shard(A, m @ x, k @ x)",
-        expect![[r#"
-            error on `shard`: axis `x` is used twice, so elements off the diagonal would have no owner
-              help: use each axis once, or skew the second, `(x + y) % parts`
-        "#]],
-    );
-}
-
-#[test]
-fn a_distributed_loop_that_is_reordered_is_refused() {
-    refuse(
-        "mesh(x: 2, y: 2).distribute([m, n], [mo, no], [mi, ni]).reorder([mi, mo])",
-        expect![[r#"
-            error on `reorder`: loop `mo` is bound to mesh axis `x` and cannot be moved or changed
-              help: list it in its place, or leave it out
-        "#]],
-    );
-}
-
-#[test]
-fn a_rotation_by_a_loop_that_is_not_outside_is_refused() {
-    refuse(
-        "mesh(x: 2, y: 2).distribute([m, n], [mo, no], [mi, ni]).divide(k, ko, ki, 2).rotate(ko, [ki])",
-        expect![[r#"
-            error on `rotate`: cannot rotate `ko` by `ki`, which is not outside it
-              help: reorder it outside first: the loops are mo, no, mi, ni, ko, ki
-        "#]],
-    );
-}
-
-#[test]
-fn a_pattern_that_is_not_found_is_refused() {
-    refuse(
-        "mesh(x: 2, y: 2).distribute([m, n], [mo, no], [mi, ni]).divide(k, ko, ki, 2).reorder([ko, mi, ni, ki]).shard(A, m @ x, k @ y).communicate(A, ko).expect(A, shift(y, 1))",
-        expect![[r#"
-            error on `expect`: the transfer of `A` is broadcast(y), not shift(y, 1)
-              help: `explain()` prints the tests that led to it
-        "#]],
-    );
-}
-
-#[test]
-fn a_mesh_that_does_not_fit_the_loops_is_refused() {
-    refuse(
-        "mesh(x: 2).distribute([m, n], [mo, no], [mi, ni])",
-        expect![[r#"
-            error on `distribute`: distributes 2 loops into 2 outer and 2 inner over 1 axis (x: 2)
-              help: list one loop, one outer and one inner loop per axis
-        "#]],
+        matmul,
     );
 }

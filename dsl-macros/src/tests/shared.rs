@@ -2,21 +2,29 @@
 
 #[path = "../../../dsl/src/tests/shown.rs"]
 mod shown;
+#[path = "../../../dsl/src/tests/transcript.rs"]
+mod transcript;
 
 use expect_test::Expect;
 use proc_macro2::TokenStream;
 use quote::quote;
 use shown::shown;
 use syn::{Item, Result};
+pub(crate) use transcript::check_all;
 
 /// Compares the expansion of `kernel!` for `input`.
 pub(crate) fn check_kernel(input: &str, expect: Expect) {
     expect.assert_eq(&shown(input, |tokens| crate::expand_kernel(tokens).map(formatted)));
 }
 
-/// Compares the module that `input` is compiled to: its constants and signatures.
+/// Compares the module that `input` is compiled to.
 pub(crate) fn check_module(input: &str, expect: Expect) {
-    expect.assert_eq(&shown(input, |tokens| crate::expand_kernel(tokens).and_then(outline)));
+    expect.assert_eq(&module(input));
+}
+
+/// The constants and signatures of the module that `input` is compiled to, or its mistakes.
+pub(crate) fn module(input: &str) -> String {
+    shown(input, |tokens| crate::expand_kernel(tokens).and_then(outline))
 }
 
 /// Compares the expansion of `vars!` for `input`.

@@ -1,13 +1,12 @@
 //! Chains printed as steps, and their mistakes with the text that the error points at.
 
-use crate::tests::check_chain as check;
+use crate::tests::check_chains as check;
 use expect_test::expect;
 
 #[test]
-fn every_step_is_read() {
-    check(
-        "mesh(x: 2, y: 1 + 1) .split(m, mo, mi, 64) .divide(k, ko, ki, 4 / 2,) .reorder([mo, no, ko,]) .fuse(i, j, f) .distribute([m, n], [mo, no], [mi, ni]) .replicate(mesh(w: 3)) .rotate(ko, [mo, no]) .shard(A, m @ x, k @ y) .shard(A) .communicate(A, ko) .pipeline(ko, 1) .halo(A, 3) .interior_first(A) .reassociate(C) .tensorize([mi, ni, ki]) .tensorize_as([mi], contraction) .tensorize_as([mi], nest) .tensorize_with([mi, ni], block_product) .expect(A, local) .expect_overlap(A, 0.875) .expect_overlap(B, 1)",
-        expect![[r#"
+fn every_step_clause_and_pattern_is_read() {
+    check(expect![[r#"
+        mesh(x: 2, y: 1 + 1) .split(m, mo, mi, 64) .divide(k, ko, ki, 4 / 2,) .reorder([mo, no, ko,]) .fuse(i, j, f) .distribute([m, n], [mo, no], [mi, ni]) .replicate(mesh(w: 3)) .rotate(ko, [mo, no]) .shard(A, m @ x, k @ y) .shard(A) .communicate(A, ko) .pipeline(ko, 1) .halo(A, 3) .interior_first(A) .reassociate(C) .tensorize([mi, ni, ki]) .tensorize_as([mi], contraction) .tensorize_as([mi], nest) .tensorize_with([mi, ni], block_product) .expect(A, local) .expect_overlap(A, 0.875) .expect_overlap(B, 1)
             split(m, mo, mi, 64)
             divide(k, ko, ki, 2)
             reorder([mo, no, ko])
@@ -29,184 +28,68 @@ fn every_step_is_read() {
             expect(A, local)
             expect_overlap(A, 0.875)
             expect_overlap(B, 1)
-        "#]],
-    );
-}
-
-#[test]
-fn every_clause_is_read() {
-    check(
-        ".shard(A, m @ [x, y], k @ ((x + y) % 2), n @ (y - x) % 3, i @ 2 * x + y * 3 - 1, j @ cyclic(x, 16), l @ cyclic([x, y], 4), dim(0) @ x, pin(z, 0), q @ -x, pin @ x, r @ 0, s @ x @ y, t @ [x, y] @ (z + 1) % 2 @ cyclic(w, 2), u @ cyclic(x, 3) @ 0)",
-        expect![[r#"
+        .shard(A, m @ [x, y], k @ ((x + y) % 2), n @ (y - x) % 3, i @ 2 * x + y * 3 - 1, j @ cyclic(x, 16), l @ cyclic([x, y], 4), dim(0) @ x, pin(z, 0), q @ -x, pin @ x, r @ 0, s @ x @ y, t @ [x, y] @ (z + 1) % 2 @ cyclic(w, 2), u @ cyclic(x, 3) @ 0)
             shard(A, m @ [x, y], k @ (x + y) % 2, n @ (y - x) % 3, i @ (2 * x + 3 * y - 1), j @ cyclic(x, 16), l @ cyclic([x, y], 4), dim(0) @ x, pin(z, 0), q @ (-x), pin @ x, r @ 0, s @ x @ y, t @ [x, y] @ (z + 1) % 2 @ cyclic(w, 2), u @ cyclic(x, 3) @ 0)
-        "#]],
-    );
-}
-
-#[test]
-fn every_pattern_is_read() {
-    check(
-        ".expect(A, local) .expect(A, broadcast(x, y)) .expect(A, shift(x, -1)) .expect(A, permute) .expect(A, all_gather([x])) .expect(A, exchange)",
-        expect![[r#"
+        .expect(A, local) .expect(A, broadcast(x, y)) .expect(A, shift(x, -1)) .expect(A, permute) .expect(A, all_gather([x])) .expect(A, exchange)
             expect(A, local)
             expect(A, broadcast(x, y))
             expect(A, shift(x, -1))
             expect(A, permute)
             expect(A, all_gather(x))
             expect(A, exchange)
-        "#]],
-    );
+    "#]]);
 }
 
 #[test]
-fn an_inner_mesh_is_an_argument() {
-    check(
-        "mesh(x: 2) .distribute([m], [mo], [mi]) .distribute([mi], [mio], [mii], mesh(z: 3))",
-        expect![[r#"
+fn a_mesh_is_given_once_and_used() {
+    check(expect![[r#"
+        mesh(x: 2) .distribute([m], [mo], [mi]) .distribute([mi], [mio], [mii], mesh(z: 3))
             distribute([m], [mo], [mi], mesh(x: 2))
             distribute([mi], [mio], [mii], mesh(z: 3))
-        "#]],
-    );
-}
-
-#[test]
-fn the_first_mesh_may_be_an_argument() {
-    check(
-        ".distribute([m], [mo], [mi], mesh(x: 2, y: 2))",
-        expect![[r#"
+        .distribute([m], [mo], [mi], mesh(x: 2, y: 2))
             distribute([m], [mo], [mi], mesh(x: 2, y: 2))
-        "#]],
-    );
-}
-
-#[test]
-fn the_first_mesh_is_given_once() {
-    check(
-        "mesh(x: 2) .distribute([m], [mo], [mi], mesh(x: 2))",
-        expect![[r#"
+        mesh(x: 2) .distribute([m], [mo], [mi], mesh(x: 2))
             error on `distribute`: the first mesh is given twice
               help: write it once, before the first step or as last argument of the first `distribute`
-        "#]],
-    );
-}
-
-#[test]
-fn a_distribute_has_a_mesh() {
-    check(
-        ".distribute([m], [mo], [mi]) .communicate(A, k)",
-        expect![[r#"
+        .distribute([m], [mo], [mi]) .communicate(A, k)
             error on `distribute`: there is no mesh
               help: write it before the first step: `mesh(x: 2, y: 2)`
-        "#]],
-    );
-}
-
-#[test]
-fn an_inner_distribute_has_a_mesh() {
-    check(
-        "mesh(x: 2) .distribute([m], [mo], [mi]) .distribute([n], [no], [ni])",
-        expect![[r#"
+        mesh(x: 2) .distribute([m], [mo], [mi]) .distribute([n], [no], [ni])
             error on `distribute`: there is no mesh for this `distribute`
               help: give the inner mesh as last argument: `.distribute([mi], [mio], [mii], mesh(z: 2))`
-        "#]],
-    );
-}
-
-#[test]
-fn a_mesh_is_used() {
-    check(
-        "mesh(x: 2) .tensorize([m])",
-        expect![[r#"
+        mesh(x: 2) .tensorize([m])
             error on `mesh`: the mesh is not used
               help: distribute loops over it: `.distribute([m, n], [mo, no], [mi, ni])`
-        "#]],
-    );
-}
-
-#[test]
-fn a_mesh_alone_is_no_schedule() {
-    check(
-        "mesh(x: 2)",
-        expect![[r#"
+        mesh(x: 2)
             error on `mesh`: the mesh is not used
               help: distribute loops over it: `.distribute([m, n], [mo, no], [mi, ni])`
-        "#]],
-    );
-}
-
-#[test]
-fn a_mesh_has_extents() {
-    check(
-        "mesh(x, y: 2).distribute([m], [mo], [mi])",
-        expect![[r#"
+        mesh(x, y: 2).distribute([m], [mo], [mi])
             error on `x`: axis `x` has no extent
               help: write the mesh as `mesh(x: 2, y: 2)`
-        "#]],
-    );
-}
-
-#[test]
-fn axes_have_their_own_names() {
-    check(
-        "mesh(x: 2, x: 2).distribute([m], [mo], [mi])",
-        expect![[r#"
+        mesh(x: 2, x: 2).distribute([m], [mo], [mi])
             error on `x`: two axes are named `x`
               help: give each axis a name of its own
-        "#]],
-    );
-}
-
-#[test]
-fn axes_have_coordinates() {
-    check(
-        "mesh(x: 0).distribute([m], [mo], [mi])",
-        expect![[r#"
+        mesh(x: 0).distribute([m], [mo], [mi])
             error on `0`: axis `x` has extent 0
               help: an axis has at least one coordinate
-        "#]],
-    );
-}
-
-#[test]
-fn a_mesh_is_counted() {
-    check(
-        "mesh(x: 65536, y: 65536).distribute([m], [mo], [mi])",
-        expect![[r#"
+        mesh(x: 65536, y: 65536).distribute([m], [mo], [mi])
             error on `65536`: the mesh has more than 2^31 ranks
               help: use a smaller mesh
-        "#]],
-    );
-}
-
-#[test]
-fn extents_of_a_mesh_are_numbers() {
-    check(
-        "mesh(x: p).distribute([m], [mo], [mi])",
-        expect![[r#"
+        mesh(x: p).distribute([m], [mo], [mi])
             error on `p`: expected a number that is known when the crate is compiled
               help: write literals and arithmetic on them, or use the chain as methods
-        "#]],
-    );
+    "#]]);
 }
 
 #[test]
-fn an_unknown_step_lists_the_steps() {
-    check(
-        ".tile(m, 4) .lower()",
-        expect![[r#"
+fn arguments_and_clauses_are_complete_and_of_their_kind() {
+    check(expect![[r#"
+        .tile(m, 4) .lower()
             error on `tile`: no schedule step `tile`
               help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect` and `expect_overlap`
             error on `lower`: no schedule step `lower`
               help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect` and `expect_overlap`
-        "#]],
-    );
-}
-
-#[test]
-fn arguments_are_complete() {
-    check(
-        ".split(m, mo, mi) .divide(k) .reorder() .fuse(i, j) .rotate(ko) .shard() .communicate(A) .tensorize_as([m]) .tensorize_with([m]) .expect(A)",
-        expect![[r#"
+        .split(m, mo, mi) .divide(k) .reorder() .fuse(i, j) .rotate(ko) .shard() .communicate(A) .tensorize_as([m]) .tensorize_with([m]) .expect(A)
             error on `)`: expected `,`
               help: write `.split(k, ko, ki, 64)`
             error on `)`: expected `,`
@@ -227,15 +110,7 @@ fn arguments_are_complete() {
               help: write `.tensorize_with([mi, ni, ki], block_product)`
             error on `)`: expected `,`
               help: write `.expect(A, shift(y, 1))`
-        "#]],
-    );
-}
-
-#[test]
-fn arguments_are_of_their_kind() {
-    check(
-        ".split(m, 2, mi, 3) .reorder(m, n) .rotate(ko, mo) .communicate(A, ko, 2) .tensorize([mi + 1]) .split(m, mo, mi, size) .split(m, mo, mi, -1) .divide(m, mo, mi, 1 / 0) .distribute([m], [mo], [mi], grid(x: 2))",
-        expect![[r#"
+        .split(m, 2, mi, 3) .reorder(m, n) .rotate(ko, mo) .communicate(A, ko, 2) .tensorize([mi + 1]) .split(m, mo, mi, size) .split(m, mo, mi, -1) .divide(m, mo, mi, 1 / 0) .distribute([m], [mo], [mi], grid(x: 2))
             error on `2`: expected identifier
               help: write `.split(k, ko, ki, 64)`
             error on `m`: expected square brackets
@@ -254,15 +129,7 @@ fn arguments_are_of_their_kind() {
               help: write literals and arithmetic on them, or use the chain as methods
             error on `grid`: expected `mesh(..)`, found `grid`
               help: write the mesh as `mesh(z: 2)`
-        "#]],
-    );
-}
-
-#[test]
-fn clauses_are_of_their_kind() {
-    check(
-        ".shard(A, m) .shard(A, m.on(x)) .shard(A, m.at(x * y)) .shard(A, m.cyclic(x)) .shard(A, m @ x * y) .shard(A, m @ f(x)) .shard(A, m @ x % y) .shard(A, m @ cyclic(x)) .shard(A, pin(z)) .shard(A, m @ a::b) .shard(A, m @ 99999999999 * x) .shard(A, m @ x @) .shard(A, m @ x @ f(y)) .shard(A, m @)",
-        expect![[r#"
+        .shard(A, m) .shard(A, m.on(x)) .shard(A, m.at(x * y)) .shard(A, m.cyclic(x)) .shard(A, m @ x * y) .shard(A, m @ f(x)) .shard(A, m @ x % y) .shard(A, m @ cyclic(x)) .shard(A, pin(z)) .shard(A, m @ a::b) .shard(A, m @ 99999999999 * x) .shard(A, m @ x @) .shard(A, m @ x @ f(y)) .shard(A, m @)
             error on `m`: expected a dimension and its axes
               help: write `m @ x`, `m @ [x, y]`, `m @ x @ y`, `m @ cyclic(x, 16)`, `pin(z, 0)`, or `partial(z)`
             error on `on`: unknown division of a dimension, `on`
@@ -291,8 +158,7 @@ fn clauses_are_of_their_kind() {
               help: write an axis `x`, several `[x, y]`, or a sum of axes with its remainder `(x + y) % 2`
             error on `)`: unexpected end of input, expected an expression
               help: write `.shard(A, m @ x, k @ y)`
-        "#]],
-    );
+    "#]]);
 }
 
 #[test]
@@ -308,10 +174,9 @@ fn clauses_are_written_as_the_methods_have_them() {
 }
 
 #[test]
-fn patterns_are_of_their_kind() {
-    check(
-        ".expect(A, ring) .expect(A, shift(x)) .expect(A, broadcast) .tensorize_as([m], gemm)",
-        expect![[r#"
+fn names_are_those_of_steps_and_patterns() {
+    check(expect![[r#"
+        .expect(A, ring) .expect(A, shift(x)) .expect(A, broadcast) .tensorize_as([m], gemm)
             error on `ring`: no pattern `ring`
               help: the patterns are `local`, `broadcast(x, y)`, `shift(x, 1)`, `permute`, `all_gather(x)`, `halo(x: -1..=1)` and `exchange`, and of outputs also `reduce(x)`, `all_reduce(x)` and `reduce_scatter(x)`
             error on `)`: expected `,`
@@ -320,15 +185,7 @@ fn patterns_are_of_their_kind() {
               help: write `.expect(A, shift(y, 1))`
             error on `gemm`: no leaf `gemm`
               help: the leaves are `contraction` and `nest`
-        "#]],
-    );
-}
-
-#[test]
-fn misspelled_names_are_asked_about() {
-    check(
-        ".devide(k, ko, ki, 2) .Shard(A, m @ x) .comunicate(A, ko) .expect(A, allgather(x)) .expect(A, brodcast(x))",
-        expect![[r#"
+        .devide(k, ko, ki, 2) .Shard(A, m @ x) .comunicate(A, ko) .expect(A, allgather(x)) .expect(A, brodcast(x))
             error on `devide`: no schedule step `devide`
               help: did you mean `divide`? the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect` and `expect_overlap`
             error on `Shard`: no schedule step `Shard`
@@ -339,38 +196,19 @@ fn misspelled_names_are_asked_about() {
               help: did you mean `all_gather`? the patterns are `local`, `broadcast(x, y)`, `shift(x, 1)`, `permute`, `all_gather(x)`, `halo(x: -1..=1)` and `exchange`, and of outputs also `reduce(x)`, `all_reduce(x)` and `reduce_scatter(x)`
             error on `brodcast`: no pattern `brodcast`
               help: did you mean `broadcast`? the patterns are `local`, `broadcast(x, y)`, `shift(x, 1)`, `permute`, `all_gather(x)`, `halo(x: -1..=1)` and `exchange`, and of outputs also `reduce(x)`, `all_reduce(x)` and `reduce_scatter(x)`
-        "#]],
-    );
+    "#]]);
 }
 
 #[test]
-fn a_chain_starts_with_a_mesh_or_a_step() {
-    check(
-        "grid(x: 2) .tensorize([m])",
-        expect![[r#"
+fn a_chain_is_a_mesh_and_steps() {
+    check(expect![[r#"
+        grid(x: 2) .tensorize([m])
             error on `grid`: expected the schedule, found `grid`
               help: a schedule is `mesh(x: 2, y: 2)` and then steps, `.distribute([m, n], [mo, no], [mi, ni])`
-        "#]],
-    );
-}
-
-#[test]
-fn steps_start_with_a_dot() {
-    check(
-        "mesh(x: 2) distribute([m], [mo], [mi])",
-        expect![[r#"
+        mesh(x: 2) distribute([m], [mo], [mi])
             error on `distribute([m], [mo], [mi])`: expected `.` and a schedule step
               help: a schedule is `mesh(x: 2, y: 2)` and then steps, `.distribute([m, n], [mo, no], [mi, ni])`
-        "#]],
-    );
-}
-
-#[test]
-fn steps_have_parentheses() {
-    check(
-        "mesh(x: 2).tensorize",
-        expect![[r#"
+        mesh(x: 2).tensorize
             error on ``: unexpected end of input, expected parentheses
-        "#]],
-    );
+    "#]]);
 }

@@ -247,143 +247,67 @@ fn literal_of(value: &Syntax) -> Option<&Lit> {
 
 #[cfg(test)]
 mod tests {
-    use crate::tests::check_checked as check;
+    use crate::tests::check_kernels as check;
     use expect_test::expect;
 
     #[test]
-    fn scalars_literals_and_operators_keep_their_meaning() {
-        check(
-            "fn f(A: [f64; n], B: [f64; n]) -> C: [f64; n] { C[i] = alpha * A[i] - (B[i] + 2) * -beta / 4.5 - -alpha }",
-            expect![[r#"
+    fn values_are_of_one_type_and_keep_their_meaning() {
+        check(expect![[r#"
+            fn f(A: [f64; n], B: [f64; n]) -> C: [f64; n] { C[i] = alpha * A[i] - (B[i] + 2) * -beta / 4.5 - -alpha }
                 C[i] = alpha * A[i] - (B[i] + 2) * (-beta) / 4.5 - -alpha
                 scalars: alpha, beta
-            "#]],
-        );
-    }
-
-    #[test]
-    fn the_least_integer_is_a_literal() {
-        check(
-            "fn f(A: [i32; n]) -> C: [i32; n] { C[i] max= A[i] - -2147483648 }",
-            expect![[r#"
+            fn f(A: [i32; n]) -> C: [i32; n] { C[i] max= A[i] - -2147483648 }
                 C[i] max= A[i] - -2147483648
-            "#]],
-        );
-    }
-
-    #[test]
-    fn integers_take_no_floats() {
-        check(
-            "fn f(A: [i64; n]) -> C: [i64; n] { C[i] = 1.5 * A[i] + 2e3 }",
-            expect![[r#"
+            fn f(A: [i64; n]) -> C: [i64; n] { C[i] = 1.5 * A[i] + 2e3 }
                 error on `1.5`: `1.5` is a float in a kernel of integers
                   help: write an integer, or let the tensors hold `f32` or `f64`
                 error on `2e3`: `2e3` is a float in a kernel of integers
                   help: write an integer, or let the tensors hold `f32` or `f64`
-            "#]],
-        );
-    }
-
-    #[test]
-    fn literals_fit_the_element_type() {
-        check(
-            "fn f(A: [i32; n]) -> C: [i32; n] { C[i] = 2147483648 * A[i] + 1i64 - 99999999999999999999999999999999999999999 }",
-            expect![[r#"
+            fn f(A: [i32; n]) -> C: [i32; n] { C[i] = 2147483648 * A[i] + 1i64 - 99999999999999999999999999999999999999999 }
                 error on `2147483648`: `2147483648` does not fit `i32`
                   help: write a smaller number
                 error on `1i64`: `1i64` is not of type `i32`
                   help: leave out `i64`; numbers in a kernel take its element type
                 error on `99999999999999999999999999999999999999999`: `99999999999999999999999999999999999999999` does not fit `i32`
                   help: write a smaller number
-            "#]],
-        );
-    }
-
-    #[test]
-    fn floats_fit_the_element_type() {
-        check(
-            "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = 1e39 * A[i] + 1f64 + 2f32 }",
-            expect![[r#"
+            fn f(A: [f32; n]) -> C: [f32; n] { C[i] = 1e39 * A[i] + 1f64 + 2f32 }
                 error on `1e39`: `1e39` does not fit `f32`
                   help: write a smaller number
                 error on `1f64`: `1f64` is not of type `f32`
                   help: leave out `f64`; numbers in a kernel take its element type
-            "#]],
-        );
-    }
-
-    #[test]
-    fn a_literal_is_a_number() {
-        check(
-            r#"fn f(A: [f32; n]) -> C: [f32; n] { C[i] = "one" * A[i] + true + 'c' }"#,
-            expect![[r#"
+            fn f(A: [f32; n]) -> C: [f32; n] { C[i] = "one" * A[i] + true + 'c' }
                 error on `"one"`: `"one"` is not a number
                   help: a number in a kernel is an integer or a float
                 error on `true`: `true` is not a number
                   help: a number in a kernel is an integer or a float
                 error on `'c'`: `'c'` is not a number
                   help: a number in a kernel is an integer or a float
-            "#]],
-        );
+        "#]]);
     }
 
     #[test]
-    fn a_tensor_divides_another() {
-        check(
-            "fn f(A: [f32; n], B: [f32; n]) -> C: [f32; n] { C[i] = A[i] / (2 * B[i]) }",
-            expect![[r#"
+    fn tensors_are_divided_and_have_indices() {
+        check(expect![[r#"
+            fn f(A: [f32; n], B: [f32; n]) -> C: [f32; n] { C[i] = A[i] / (2 * B[i]) }
                 C[i] = A[i] / (2 * B[i])
-            "#]],
-        );
-    }
-
-    #[test]
-    fn integers_are_not_divided_by_0() {
-        check(
-            "fn f(A: [i32; n]) -> C: [i32; n] { C[i] = A[i] / 0 + A[i] / -(0) + A[i] / (2 - 2) }",
-            expect![[r#"
+            fn f(A: [i32; n]) -> C: [i32; n] { C[i] = A[i] / 0 + A[i] / -(0) + A[i] / (2 - 2) }
                 error on `0`: division by 0 in a kernel of integers
                   help: divide by another number
                 error on `0`: division by 0 in a kernel of integers
                   help: divide by another number
                 error on `C[i] = A[i] / 0 + A[i] / -(0) + A[i] / (2 - 2)`: division by 0 in a kernel of integers
                   help: divide by another number
-            "#]],
-        );
-    }
-
-    #[test]
-    fn floats_may_be_divided_by_0() {
-        check(
-            "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = A[i] / 0 }",
-            expect![[r#"
+            fn f(A: [f32; n]) -> C: [f32; n] { C[i] = A[i] / 0 }
                 C[i] = A[i] / 0
-            "#]],
-        );
-    }
-
-    #[test]
-    fn a_tensor_has_its_indices() {
-        check(
-            "fn f(A: [f32; n, n], s: f32) -> C: [f32; n, n] { C[i, j] = s * A[i, j] + A }",
-            expect![[r#"
+            fn f(A: [f32; n, n], s: f32) -> C: [f32; n, n] { C[i, j] = s * A[i, j] + A }
                 error on `s`: the tensor `s` is used without indices
                   help: write `s[]`
                 error on `A`: the tensor `A` is used without indices
                   help: write `A[.., ..]`
-            "#]],
-        );
-    }
-
-    #[test]
-    fn an_index_is_a_number() {
-        check(
-            "fn f(A: [f32; n]) -> C: [f32; n] { C[i] = (i + 1) * A[i] + if k > 2 * i { alpha } else { -k } for k in 0..3 }",
-            expect![[r#"
+            fn f(A: [f32; n]) -> C: [f32; n] { C[i] = (i + 1) * A[i] + if k > 2 * i { alpha } else { -k } for k in 0..3 }
                 C[i] = (i + 1) * A[i] + (if k > 2 * i { alpha } else { -k })
                 scalars: alpha
                 ranges: k in 0..3
-            "#]],
-        );
+        "#]]);
     }
 }

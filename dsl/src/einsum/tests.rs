@@ -1,4 +1,5 @@
 use super::{Operand, einsum, einsum_broadcast};
+use crate::tests::check_all;
 use expect_test::{Expect, expect};
 use polyshard_layout::DType;
 
@@ -12,9 +13,14 @@ fn said(text: &str, shapes: &[&[usize]]) -> String {
     }
 }
 
-#[track_caller]
-fn check(text: &str, shapes: &[&[usize]], expected: Expect) {
-    expected.assert_eq(&said(text, shapes));
+/// Compares what is said of texts: `ij,jk->ik of 2x3, 3x4`.
+fn check(transcript: Expect) {
+    check_all(transcript, |input| {
+        let (text, shapes) = input.rsplit_once("of ").expect("a text and its shapes");
+        let extents = |shape: &str| shape.split('x').filter_map(|extent| extent.parse().ok()).collect::<Vec<usize>>();
+        let shapes: Vec<_> = shapes.split(", ").map(extents).collect();
+        said(text.trim_end(), &shapes.iter().map(Vec::as_slice).collect::<Vec<_>>())
+    });
 }
 
 #[test]
@@ -61,159 +67,92 @@ fn names_of_tensors_are_those_of_files_where_they_can_be() {
 
 #[test]
 fn statements_take_their_extents_from_arrays() {
-    check(
-        "C[m, n] += A[m, k] * B[k, n]",
-        &[&[2, 3], &[3, 4]],
-        expect![[r#"
+    check(expect![[r#"
+        C[m, n] += A[m, k] * B[k, n] of 2x3, 3x4
             fn einsum(A: [f64; 2, 3], B: [f64; 3, 4]) -> C: [f64; 2, 4] {
                 C[m, n] += A[m, k] * B[k, n]
-            }"#]],
-    );
-    check(
-        "y[i] = exp(-x[i]) + b[]",
-        &[&[9], &[]],
-        expect![[r#"
+            }
+        y[i] = exp(-x[i]) + b[] of 9, ()
             fn einsum(x: [f64; 9], b: f64) -> y: [f64; 9] {
                 y[i] = exp(-x[i]) + b[]
-            }"#]],
-    );
+            }
+    "#]]);
 }
 
 #[test]
 fn what_is_wrong_is_said_with_the_files() {
-    let product: &[&[usize]] = &[&[2, 3], &[4, 5]];
-    check(
-        "ij,jk->ik",
-        product,
-        expect!["error: index `j` is 3 in A.npy (2 x 3) and 4 in B.npy (4 x 5); an index has one extent"],
-    );
-    check(
-        "ij,jk->ik",
-        &[&[2, 53], &[1, 5]],
-        expect![
-            "error: index `j` is 53 in A.npy (2 x 53) and 1 in B.npy (1 x 5); extents of 1 are broadcast only \
-             with `--broadcast`, in Rust by `einsum_broadcast`"
-        ],
-    );
-    let fits: &[&[usize]] = &[&[2, 3], &[3, 5]];
-    check("ij,jk->il", fits, expect!["error: index `l` is only in the output; the operands have i, j, k"]);
-    check("ij,jk->ii", fits, expect!["error: index `i` is twice in the output; write it once"]);
-    check(
-        "ij,jk,kl->il",
-        fits,
-        expect!["error: 3 terms for 2 arrays; write one term for each array, such as `ij,jk->ik` for two"],
-    );
-    check(
-        "ij->",
-        fits,
-        expect!["error: 1 term for 2 arrays; write one term for each array, such as `ij,jk->ik` for two"],
-    );
-    check("ij,jk->i->k", fits, expect!["error: two `->`; write one, between the terms and the output"]);
-    check(
-        "i,jk->ik",
-        fits,
-        expect!["error: the term `i` has 1 index, but A.npy (2 x 3) has 2 dimensions; write one index for each"],
-    );
-    check(
-        "i2,jk->ik",
-        fits,
-        expect!["error: `2` in the term `i2` is not an index; write a letter for each dimension, or `...`"],
-    );
-    check("batch seq, seq dim -> batch dim", fits, expect!["error: indices are letters, not words; write `bs,sd->bd`"]);
-    check("row rank, rank row -> row", fits, expect!["error: indices are letters, not words; write `ra,ar->r`"]);
-    check(
-        "ij->i",
-        &[&[8]],
-        expect!["error: the term `ij` has 2 indices, but A.npy (8) has 1 dimension; write one index for each"],
-    );
-    check("...i...,jk", fits, expect!["error: `...` is twice in the term `...i...`; write it once"]);
-    check(
-        "...j,jk->k",
-        fits,
-        expect![
-            "error: the operands have `...`, but the output has not; write it there too, or letters to sum over them: `lj,jk->k`"
-        ],
-    );
-    check("", fits, expect!["error: 1 term for 2 arrays; write one term for each array, such as `ij,jk->ik` for two"]);
-    check(
-        "C[i, k] = A[i, j] * B[j, k]",
-        product,
-        expect!["error: index `j` is 3 in A.npy (2 x 3) and 4 in B.npy (4 x 5); an index has one extent"],
-    );
-    check(
-        "C[i, k] = A[i, j]",
-        product,
-        expect!["error: the statement reads `A`, and 2 arrays are given; give one for each, in this order"],
-    );
-    check(
-        "C[i, q] = A[i, j] * B[j, k]",
-        fits,
-        expect!["error: the extent of index `q` of the output is unknown; it must be alone in a dimension of an input"],
-    );
-    check(
-        "C[i, k] = A[i, j] * * B[j, k]",
-        fits,
-        expect![[r#"
+    check(expect![[r#"
+        ij,jk->ik of 2x3, 4x5
+            error: index `j` is 3 in A.npy (2 x 3) and 4 in B.npy (4 x 5); an index has one extent
+        ij,jk->ik of 2x53, 1x5
+            error: index `j` is 53 in A.npy (2 x 53) and 1 in B.npy (1 x 5); extents of 1 are broadcast only with `--broadcast`, in Rust by `einsum_broadcast`
+        ij,jk->il of 2x3, 3x5
+            error: index `l` is only in the output; the operands have i, j, k
+        ij,jk->ii of 2x3, 3x5
+            error: index `i` is twice in the output; write it once
+        ij,jk,kl->il of 2x3, 3x5
+            error: 3 terms for 2 arrays; write one term for each array, such as `ij,jk->ik` for two
+        ij-> of 2x3, 3x5
+            error: 1 term for 2 arrays; write one term for each array, such as `ij,jk->ik` for two
+        ij,jk->i->k of 2x3, 3x5
+            error: two `->`; write one, between the terms and the output
+        i,jk->ik of 2x3, 3x5
+            error: the term `i` has 1 index, but A.npy (2 x 3) has 2 dimensions; write one index for each
+        i2,jk->ik of 2x3, 3x5
+            error: `2` in the term `i2` is not an index; write a letter for each dimension, or `...`
+        batch seq, seq dim -> batch dim of 2x3, 3x5
+            error: indices are letters, not words; write `bs,sd->bd`
+        row rank, rank row -> row of 2x3, 3x5
+            error: indices are letters, not words; write `ra,ar->r`
+        ij->i of 8
+            error: the term `ij` has 2 indices, but A.npy (8) has 1 dimension; write one index for each
+        of 2x3, 3x5
+            error: 1 term for 2 arrays; write one term for each array, such as `ij,jk->ik` for two
+        ...i...,jk of 2x3, 3x5
+            error: `...` is twice in the term `...i...`; write it once
+        ...j,jk->k of 2x3, 3x5
+            error: the operands have `...`, but the output has not; write it there too, or letters to sum over them: `lj,jk->k`
+        C[i, k] = A[i, j] * B[j, k] of 2x3, 4x5
+            error: index `j` is 3 in A.npy (2 x 3) and 4 in B.npy (4 x 5); an index has one extent
+        C[i, k] = A[i, j] of 2x3, 4x5
+            error: the statement reads `A`, and 2 arrays are given; give one for each, in this order
+        C[i, q] = A[i, j] * B[j, k] of 2x3, 3x5
+            error: the extent of index `q` of the output is unknown; it must be alone in a dimension of an input
+        C[i, k] = A[i, j] * * B[j, k] of 2x3, 3x5
             error: line 1, column 19: no operator `**`
-            help: write `pow(a, b)`, or `a * a`"#]],
-    );
-    for (text, found) in [("ij,jk=>ik", "=>"), ("ij,jk-ik", "-"), ("ij,jk>ik", ">")] {
-        let expected = format!("error: `{found}` is not an einsum arrow; write `->` between the terms and the output");
-        assert_eq!(said(text, fits), expected);
-    }
-    check(
-        "ij;jk->ik",
-        fits,
-        expect!["error: `;` in the term `ij;jk` is not an index; write a letter for each dimension, or `...`"],
-    );
-    check(
-        "C[i, k] = A[i, j] * B[j, k",
-        fits,
-        expect![[r#"
-        error: line 1, column 22: `[` is not closed
-        help: write `]` where it ends"#]],
-    );
-    check(
-        "C[i, k] = A[i, j] * B'[j, k]",
-        fits,
-        expect![[r#"
-        error: line 1, column 22: `'` has no meaning here
-        help: write names and numbers without quotes"#]],
-    );
-    check(
-        "C[i, k] = A[i, j] * B[j, k]; D[i] = A[i, 0]",
-        fits,
-        expect![[r#"
-        error: line 1, column 30: a kernel is one statement
-        help: write a kernel for each statement; ranges `for q in 0..n` stand before the `;`"#]],
-    );
-    check("=", fits, expect!["error: no statement; write one such as `C[i, k] = A[i, j] * B[j, k]`, or `ij,jk->ik`"]);
+            help: write `pow(a, b)`, or `a * a`
+        ij,jk=>ik of 2x3, 3x5
+            error: `=>` is not an einsum arrow; write `->` between the terms and the output
+        ij,jk-ik of 2x3, 3x5
+            error: `-` is not an einsum arrow; write `->` between the terms and the output
+        ij,jk>ik of 2x3, 3x5
+            error: `>` is not an einsum arrow; write `->` between the terms and the output
+        ij;jk->ik of 2x3, 3x5
+            error: `;` in the term `ij;jk` is not an index; write a letter for each dimension, or `...`
+        C[i, k] = A[i, j] * B[j, k of 2x3, 3x5
+            error: line 1, column 22: `[` is not closed
+            help: write `]` where it ends
+        C[i, k] = A[i, j] * B'[j, k] of 2x3, 3x5
+            error: line 1, column 22: `'` has no meaning here
+            help: write names and numbers without quotes
+        C[i, k] = A[i, j] * B[j, k]; D[i] = A[i, 0] of 2x3, 3x5
+            error: line 1, column 30: a kernel is one statement
+            help: write a kernel for each statement; ranges `for q in 0..n` stand before the `;`
+        = of 2x3, 3x5
+            error: no statement; write one such as `C[i, k] = A[i, j] * B[j, k]`, or `ij,jk->ik`
+    "#]]);
 }
 
 #[test]
 fn dimensions_without_letters_are_named_where_they_do_not_fit() {
-    check(
-        "...ij,...jk->...ik",
-        &[&[1, 2, 3], &[5, 3, 4]],
-        expect![
-            "error: `...` is 1 in dimension 0 of A.npy (1 x 2 x 3) and 5 in dimension 0 of B.npy (5 x 3 x 4); extents of 1 are \
-             broadcast only with `--broadcast`, in Rust by `einsum_broadcast`"
-        ],
-    );
-    check(
-        "i...->i",
-        &[&[2, 3, 4]],
-        expect![
-            "error: the operands have `...`, but the output has not; write it there too, or letters to sum over them: `ijk->i`"
-        ],
-    );
-    check(
-        "z...,...z->z",
-        &[&[2, 3, 4], &[4, 2]],
-        expect![
-            "error: the operands have `...`, but the output has not; write it there too, or letters to sum over them: `zab,bz->z`"
-        ],
-    );
+    check(expect![[r#"
+        ...ij,...jk->...ik of 1x2x3, 5x3x4
+            error: `...` is 1 in dimension 0 of A.npy (1 x 2 x 3) and 5 in dimension 0 of B.npy (5 x 3 x 4); extents of 1 are broadcast only with `--broadcast`, in Rust by `einsum_broadcast`
+        i...->i of 2x3x4
+            error: the operands have `...`, but the output has not; write it there too, or letters to sum over them: `ijk->i`
+        z...,...z->z of 2x3x4, 4x2
+            error: the operands have `...`, but the output has not; write it there too, or letters to sum over them: `zab,bz->z`
+    "#]]);
 }
 
 #[test]

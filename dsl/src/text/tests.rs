@@ -2,7 +2,8 @@
 
 use super::{parse_chain, parse_kernel};
 use crate::step::{Clause, Dim, Step};
-use expect_test::{Expect, expect};
+use crate::tests::check_all;
+use expect_test::expect;
 use polyshard_layout::{AxisExpr, Division, Mesh, Name};
 use polyshard_program::{LeafKind, Offsets, Pattern};
 use proptest::collection::{btree_set, vec};
@@ -125,192 +126,114 @@ proptest! {
     }
 }
 
-fn check_kernel(text: &str, expect: Expect) {
-    expect.assert_eq(&match parse_kernel(text) {
-        Ok(kernel) => format!("{}\n", kernel.check().expect("it was checked")),
-        Err(error) => format!("{error}\n"),
-    });
+fn kernel(text: &str) -> String {
+    match parse_kernel(text) {
+        Ok(kernel) => kernel.check().expect("it was checked").to_string(),
+        Err(error) => error.to_string(),
+    }
 }
 
-fn check_chain(text: &str, mesh: Option<&Mesh>, expect: Expect) {
-    expect.assert_eq(&match parse_chain(text, mesh) {
+fn chain(text: &str, mesh: Option<&Mesh>) -> String {
+    match parse_chain(text, mesh) {
         Ok(steps) => steps.iter().map(|step| format!("{step}\n")).collect(),
-        Err(error) => format!("{error}\n"),
-    });
+        Err(error) => error.to_string(),
+    }
 }
 
 #[test]
-fn a_kernel_is_read_as_the_macro_reads_it() {
-    check_kernel(
-        "/// Three points.\nfn blur(A: [f32; 2 * 9]) -> B: [f32; 18] {\n    // The rim stays.\n    B[i] = 0.5 * A[(i - 1) % 18] + A[i + 1] for i in 0..17\n}\n",
+fn a_kernel_is_read_as_the_macro_reads_it_and_its_mistakes_have_their_places() {
+    check_all(
         expect![[r#"
+        /// Three points.⏎fn blur(A: [f32; 2 * 9]) -> B: [f32; 18] {⏎    // The rim stays.⏎    B[i] = 0.5 * A[(i - 1) % 18] + A[i + 1] for i in 0..17⏎}⏎
             fn blur(A: [f32; 18]) -> B: [f32; 18] {
                 B[i] = 0.5 * A[(i - 1) % 18] + A[i + 1] for i in 0..17
             }
-        "#]],
-    );
-}
-
-#[test]
-fn what_only_a_program_knows_is_refused() {
-    check_kernel(
-        "fn f(A: [T; n, 4]) -> B: [T; n, 4] {\n    B[i, j] = alpha * A[(i + 1) % n, j]\n}",
-        expect![[r#"
-        line 1, column 10: a text needs a literal element type
-        help: write `f32`, `f64`, `i32` or `i64`
-        line 1, column 13: a text needs literal extents
-        help: write a number
-        line 1, column 30: a text needs literal extents
-        help: write a number
-        line 2, column 15: there is no value for `alpha`, since text cannot capture variables
-        help: write a number, or a tensor of no dimensions: `alpha: f32` and `alpha[]`
-        line 2, column 35: a text needs literal moduli
-        help: write a number
+        fn f(A: [T; n, 4]) -> B: [T; n, 4] {⏎    B[i, j] = alpha * A[(i + 1) % n, j]⏎}
+            line 1, column 10: a text needs a literal element type
+            help: write `f32`, `f64`, `i32` or `i64`
+            line 1, column 13: a text needs literal extents
+            help: write a number
+            line 1, column 30: a text needs literal extents
+            help: write a number
+            line 2, column 15: there is no value for `alpha`, since text cannot capture variables
+            help: write a number, or a tensor of no dimensions: `alpha: f32` and `alpha[]`
+            line 2, column 35: a text needs literal moduli
+            help: write a number
+        fn f(A: [f32; 4]) -> B: [f32; 4] {⏎    B[i] = D[i] + A[q * q]⏎}
+            line 2, column 12: no tensor `D`
+            help: the inputs are `A`
+            line 2, column 21: this index is not affine
+            help: an index is a sum of multiples of variables and a number, such as `2*i + r - 1`
+            line 2, column 21: index `q` never appears alone, so its extent is unknown
+            help: give its range: `for q in 0..n`; a constant in an index is written as a number, and `A[(n - 1 - i) % n]` reads a dimension backwards
+        fn f(A: [f32; 4])
+            line 1, column 18: expected the output
+            help: name the output and its extents: `-> C: [f32; m, n]`
+        fn f(A: [f32; 4]) -> B: [f32; 4] { B[i] = A[i] }⏎.split(i, a, b, 2)
+            line 2, column 1: unexpected token
+        fn f(A: [f32; 4]) -> B: [f32; 4] {⏎  B[i] = A[i]
+            line 1, column 34: `{` is not closed
+            help: write `}` where it ends
+        fn f(A: [f32; 4]) -> B: [f32; 4] {⏎  B[i] = A[i] /* twice⏎}
+            line 2, column 15: `/*` is not closed
+            help: write `*/` where the comment ends
+        fn f(A: ["f32; 4]) -> B: [f32; 4] { B[i] = A[i] }
+            line 1, column 10: `"` is not closed
+            help: write `"` where the quoted text ends
+        fn f(A: [f32; 4]) -> B: [f32; 4] {⏎  B[i] = é * A'[i] }
+            line 2, column 15: `'` has no meaning here
+            help: write names and numbers without quotes
+        fn f(A: [f32; 4]) -> B: [f32; 4] { B[i] = A[i] × 2 }
+            line 1, column 48: `×` has no meaning here
+            help: leave it out, or write a name, a number or a sign that has one
     "#]],
+        kernel,
     );
-}
-
-#[test]
-fn mistakes_of_a_kernel_have_their_places() {
-    check_kernel(
-        "fn f(A: [f32; 4]) -> B: [f32; 4] {\n    B[i] = D[i] + A[q * q]\n}",
-        expect![[r#"
-        line 2, column 12: no tensor `D`
-        help: the inputs are `A`
-        line 2, column 21: this index is not affine
-        help: an index is a sum of multiples of variables and a number, such as `2*i + r - 1`
-        line 2, column 21: index `q` never appears alone, so its extent is unknown
-        help: give its range: `for q in 0..n`; a constant in an index is written as a number, and `A[(n - 1 - i) % n]` reads a dimension backwards
-    "#]],
-    );
-    check_kernel(
-        "fn f(A: [f32; 4])",
-        expect![[r#"
-        line 1, column 18: expected the output
-        help: name the output and its extents: `-> C: [f32; m, n]`
-    "#]],
-    );
-    check_kernel(
-        "fn f(A: [f32; 4]) -> B: [f32; 4] { B[i] = A[i] }\n.split(i, a, b, 2)",
-        expect![[r#"
-        line 2, column 1: unexpected token
-    "#]],
-    );
-    check_kernel(
-        "fn f(A: [f32; 4]) -> B: [f32; 4] {\n  B[i] = A[i]",
-        expect![[r#"
-        line 1, column 34: `{` is not closed
-        help: write `}` where it ends
-    "#]],
-    );
-    check_kernel(
-        "fn f(A: [f32; 4]) -> B: [f32; 4] {\n  B[i] = A[i] /* twice\n}",
-        expect![[r#"
-        line 2, column 15: `/*` is not closed
-        help: write `*/` where the comment ends
-    "#]],
-    );
-    check_kernel(
-        "fn f(A: [\"f32; 4]) -> B: [f32; 4] { B[i] = A[i] }",
-        expect![[r#"
-        line 1, column 10: `"` is not closed
-        help: write `"` where the quoted text ends
-    "#]],
-    );
-    check_kernel(
-        "fn f(A: [f32; 4]) -> B: [f32; 4] {\n  B[i] = é * A'[i] }",
-        expect![[r#"
-        line 2, column 15: `'` has no meaning here
-        help: write names and numbers without quotes
-    "#]],
-    );
-    check_kernel(
-        "fn f(A: [f32; 4]) -> B: [f32; 4] { B[i] = A[i] × 2 }",
-        expect![[r#"
-        line 1, column 48: `×` has no meaning here
-        help: leave it out, or write a name, a number or a sign that has one
-    "#]],
-    );
-    check_kernel(
-        "",
-        expect![[r#"
-        line 1, column 1: unexpected end of input, expected `fn`
-    "#]],
-    );
+    assert_eq!(kernel(""), "line 1, column 1: unexpected end of input, expected `fn`");
 }
 
 #[test]
 fn the_mesh_of_a_chain_is_given_or_written() {
     let mesh = Mesh::new([("x", 2), ("y", 3)]);
-    check_chain(
-        ".distribute([m, n], [mo, no], [mi, ni]).shard(A, m @ x)",
-        Some(&mesh),
+    check_all(
         expect![[r#"
-        distribute([m, n], [mo, no], [mi, ni], mesh(x: 2, y: 3))
-        shard(A, m @ x)
+        .distribute([m, n], [mo, no], [mi, ni]).shard(A, m @ x)
+            distribute([m, n], [mo, no], [mi, ni], mesh(x: 2, y: 3))
+            shard(A, m @ x)
+        mesh(x: 4) .distribute([m], [mo], [mi])
+            line 1, column 1: the mesh is given twice
+            help: leave it out of the chain, or write it only there
     "#]],
-    );
-    check_chain(
-        "mesh(x: 4) .distribute([m], [mo], [mi])",
-        None,
-        expect![[r#"
-        distribute([m], [mo], [mi], mesh(x: 4))
-    "#]],
-    );
-    check_chain(
-        "mesh(x: 4) .distribute([m], [mo], [mi])",
-        Some(&mesh),
-        expect![[r#"
-        line 1, column 1: the mesh is given twice
-        help: leave it out of the chain, or write it only there
-    "#]],
-    );
-    check_chain(
-        ".distribute([m], [mo], [mi])",
-        None,
-        expect![[r#"
-        line 1, column 2: there is no mesh
-        help: write it before the first step: `mesh(x: 2, y: 2)`
-    "#]],
+        |text| chain(text, Some(&mesh)),
     );
 }
 
 #[test]
 fn mistakes_of_a_chain_have_their_places() {
-    check_chain(
-        "\n.split(k, ko, ki, n)\n  .shard(A, m @ f(x)).tile()\n",
-        None,
+    check_all(
         expect![[r#"
+        mesh(x: 4) .distribute([m], [mo], [mi])
+            distribute([m], [mo], [mi], mesh(x: 4))
+        .distribute([m], [mo], [mi])
+            line 1, column 2: there is no mesh
+            help: write it before the first step: `mesh(x: 2, y: 2)`
+        ⏎.split(k, ko, ki, n)⏎  .shard(A, m @ f(x)).tile()⏎
             line 2, column 19: expected a number
             help: write literals and arithmetic on them
             line 3, column 17: this is not an expression over mesh axes
             help: write an axis `x`, several `[x, y]`, or a sum of axes with its remainder `(x + y) % 2`
             line 3, column 23: no schedule step `tile`
             help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect` and `expect_overlap`
-        "#]],
-    );
-    check_chain(
-        ".split(k, ko, ki, 2) split",
-        None,
-        expect![[r#"
-        line 1, column 22: expected `.` and a schedule step
-        help: a schedule is `mesh(x: 2, y: 2)` and then steps, `.distribute([m, n], [mo, no], [mi, ni])`
+        .split(k, ko, ki, 2) split
+            line 1, column 22: expected `.` and a schedule step
+            help: a schedule is `mesh(x: 2, y: 2)` and then steps, `.distribute([m, n], [mo, no], [mi, ni])`
+        .split
+            line 1, column 7: unexpected end of input, expected parentheses
+        .split(k]
+            line 1, column 7: `(` is not closed
+            help: write `)` where it ends
     "#]],
-    );
-    check_chain(
-        ".split",
-        None,
-        expect![[r#"
-        line 1, column 7: unexpected end of input, expected parentheses
-    "#]],
-    );
-    check_chain(
-        ".split(k]",
-        None,
-        expect![[r#"
-        line 1, column 7: `(` is not closed
-        help: write `)` where it ends
-    "#]],
+        |text| chain(text, None),
     );
 }
 

@@ -1,17 +1,17 @@
 //! Machines: reading and writing text, presets, and refused input.
 
-use expect_test::{Expect, expect};
+use expect_test::expect;
 use polyshard_machine::{Device, Machine, MachineError, PRESETS};
 use proptest::prelude::*;
 
 use polyshard_testing::planner::machines::machines;
 
 /// The only place that reads machines, so a change of the text needs an edit of one function.
-fn refused(from: &str, to: &str, expect: Expect) {
+fn refused(from: &str, to: &str) -> String {
     let text = Machine::preset("v100").expect("a preset").to_toml();
     assert!(text.contains(from), "{from:?} is not in\n{text}");
     let error = Machine::from_toml(&text.replacen(from, to, 1)).expect_err("a machine that is none");
-    expect.assert_eq(&format!("{error:?}\n"));
+    format!("{error:?}\n")
 }
 
 #[test]
@@ -55,172 +55,87 @@ fn a_machine_is_written_as_people_write_it() {
 
 #[test]
 fn figures_of_thin_products_that_are_none_are_refused() {
-    let with = |figures: &str, expect: Expect| {
-        refused("[device.flops]", &format!("[device.products.f64]\n{figures}\n\n[device.flops]"), expect);
-    };
-    with(
-        "latency = -1.0\nrows = []\ncolumns = []\ndepth = []",
-        expect![[r#"
+    let with =
+        |figures: &str| refused("[device.flops]", &format!("[device.products.f64]\n{figures}\n\n[device.flops]"));
+    let refusals = [
+        with("latency = -1.0\nrows = []\ncolumns = []\ndepth = []"),
+        with("latency = 0.0\nrows = [[16, 1e9], [4, 1e9]]\ncolumns = []\ndepth = []"),
+        with("latency = 0.0\nrows = []\ncolumns = [[64, 1e9]]\ndepth = []"),
+        with("latency = 0.0\nrows = []\ncolumns = []\ndepth = [[4, 0.0]]"),
+        with("latency = 0.0\nrows = []\ncolumns = []"),
+    ]
+    .concat();
+    expect![[r#"
         device: latency of products of `f64` is -1 s; give 0 or more
-    "#]],
-    );
-    with(
-        "latency = 0.0\nrows = [[16, 1e9], [4, 1e9]]\ncolumns = []\ndepth = []",
-        expect![[r#"
         device: list of rows of products of `f64` is [16, 4]; give extents of 1 to 63, ascending
-    "#]],
-    );
-    with(
-        "latency = 0.0\nrows = []\ncolumns = [[64, 1e9]]\ndepth = []",
-        expect![[r#"
         device: list of columns of products of `f64` is [64]; give extents of 1 to 63, ascending
-    "#]],
-    );
-    with(
-        "latency = 0.0\nrows = []\ncolumns = []\ndepth = [[4, 0.0]]",
-        expect![[r#"
         device: rate by depth of products of `f64` is 0; give more than 0 operations per second
-    "#]],
-    );
-    with(
-        "latency = 0.0\nrows = []\ncolumns = []",
-        expect![[r#"
         cannot read the machine: TOML parse error at line 8, column 1
           |
         8 | [device.products.f64]
           | ^^^^^^^^^^^^^^^^^^^^^
         missing field `depth`
-    "#]],
-    );
+    "#]]
+    .assert_eq(&refusals);
 }
 
 #[test]
 fn what_is_no_machine_is_refused_with_what_to_do() {
-    refused(
-        "count = 4",
-        "count = four",
-        expect![[r#"
-            cannot read the machine: TOML parse error at line 19, column 9
-               |
-            19 | count = four
-               |         ^^^^
-            invalid boolean, expected `false`
-        "#]],
-    );
-    refused(
-        "shared_ports = 1",
-        "sharedports = 1",
-        expect![[r#"
-            cannot read the machine: TOML parse error at line 23, column 1
-               |
-            23 | sharedports = 1
-               | ^^^^^^^^^^^
-            unknown field `sharedports`, expected one of `name`, `count`, `interconnect`, `bandwidth`, `latency`, `shared_ports`, `bypass`
-        "#]],
-    );
-    refused(
-        "latency = 0.00002",
-        "",
-        expect![[r#"
-            cannot read the machine: TOML parse error at line 17, column 1
-               |
-            17 | [[level]]
-               | ^^^^^^^^^
-            missing field `latency`
-        "#]],
-    );
-    refused(
-        "\"switch\"",
-        "\"bus\"",
-        expect![[r#"
-            cannot read the machine: TOML parse error at line 20, column 16
-               |
-            20 | interconnect = "bus"
-               |                ^^^^^
-            unknown variant `bus`, expected one of `switch`, `ring`, `line`, `torus`
-        "#]],
-    );
-    refused(
-        "count = 4",
-        "count = -4",
-        expect![[r#"
-            cannot read the machine: TOML parse error at line 19, column 9
-               |
-            19 | count = -4
-               |         ^^
-            invalid value: integer `-4`, expected usize
-        "#]],
-    );
-    refused(
-        "count = 4",
-        "count = 0",
-        expect![[r#"
+    let refusals = [
+        refused("count = 4", "count = four"),
+        refused("shared_ports = 1", "sharedports = 1"),
+        refused("latency = 0.00002", ""),
+        refused("\"switch\"", "\"bus\""),
+        refused("count = 4", "count = -4"),
+        refused("count = 4", "count = 0"),
+        refused("count = 4", "count = 9223372036854775807"),
+        refused("\"gpu\"", "\"node\""),
+        refused("bandwidth = 8000000000.0", "bandwidth = 0.0"),
+        refused("latency = 0.00002", "latency = -1.0"),
+        refused("shared_ports = 1", "shared_ports = 0"),
+        refused("shared_ports = 1", "bypass = 1e9"),
+        refused("\"switch\"", "{ torus = [2, 3] }"),
+        refused("memory_capacity = 16000000000", "memory_capacity = 0"),
+        refused("f64 = 7800000000000.0", "f64 = inf"),
+    ]
+    .concat();
+    expect![[r#"
+        cannot read the machine: TOML parse error at line 19, column 9
+           |
+        19 | count = four
+           |         ^^^^
+        invalid boolean, expected `false`
+        cannot read the machine: TOML parse error at line 23, column 1
+           |
+        23 | sharedports = 1
+           | ^^^^^^^^^^^
+        unknown field `sharedports`, expected one of `name`, `count`, `interconnect`, `bandwidth`, `latency`, `shared_ports`, `bypass`
+        cannot read the machine: TOML parse error at line 17, column 1
+           |
+        17 | [[level]]
+           | ^^^^^^^^^
+        missing field `latency`
+        cannot read the machine: TOML parse error at line 20, column 16
+           |
+        20 | interconnect = "bus"
+           |                ^^^^^
+        unknown variant `bus`, expected one of `switch`, `ring`, `line`, `torus`
+        cannot read the machine: TOML parse error at line 19, column 9
+           |
+        19 | count = -4
+           |         ^^
+        invalid value: integer `-4`, expected usize
         level `node`: `count` is 0; a level has at least one member
-    "#]],
-    );
-    refused(
-        "count = 4",
-        "count = 9223372036854775807",
-        expect![[r#"
         levels of [9223372036854775807, 8] members make more devices than fit in 64 bits; give smaller counts
-    "#]],
-    );
-    refused(
-        "\"gpu\"",
-        "\"node\"",
-        expect![[r#"
         two levels are named `node`; give each its own name
-    "#]],
-    );
-    refused(
-        "bandwidth = 8000000000.0",
-        "bandwidth = 0.0",
-        expect![[r#"
         level `node`: `bandwidth` is 0 bytes/s; give more than 0
-    "#]],
-    );
-    refused(
-        "latency = 0.00002",
-        "latency = -1.0",
-        expect![[r#"
         level `node`: `latency` is -1 s; give 0 or more
-    "#]],
-    );
-    refused(
-        "shared_ports = 1",
-        "shared_ports = 0",
-        expect![[r#"
         level `node`: `shared_ports` is 0; leave it out if each device has its own port
-    "#]],
-    );
-    refused(
-        "shared_ports = 1",
-        "bypass = 1e9",
-        expect![[r#"
         level `node`: `bypass` is 1000000000 bytes/s; only a ring or a line has one; leave it out
-    "#]],
-    );
-    refused(
-        "\"switch\"",
-        "{ torus = [2, 3] }",
-        expect![[r#"
         level `node`: `torus` is [2, 3]; give extents that multiply to the count
-    "#]],
-    );
-    refused(
-        "memory_capacity = 16000000000",
-        "memory_capacity = 0",
-        expect![[r#"
-            device: memory_capacity is 0; give 1 byte or more, and less than 2^63
-        "#]],
-    );
-    refused(
-        "f64 = 7800000000000.0",
-        "f64 = inf",
-        expect![[r#"
-            device: flops of `f64` is inf; give more than 0
-        "#]],
-    );
+        device: memory_capacity is 0; give 1 byte or more, and less than 2^63
+        device: flops of `f64` is inf; give more than 0
+    "#]].assert_eq(&refusals);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Reduction programs: the tables of the paper, the rules, and that every program sums and no other does.
 
-use expect_test::{Expect, expect};
+use expect_test::expect;
 use polyshard_planner::placement::{ParallelismMatrix, matrices};
 use polyshard_planner::reduce::{
     AllowedMasters, Form, Hierarchy, Instruction, ReduceError, ReductionProgram, synthesize,
@@ -114,20 +114,17 @@ fn counts_grow_with_steps_until_no_more_exist() {
 #[test]
 fn figure_4s_programs_are_invalid_and_told_why() {
     // Positions in {A0, A1, C0, C1}.
-    let refused = |first, second: &[[usize; 2]], expect: Expect| {
+    let refused = |first, second: [usize; 2]| {
         let mut context = Context::initial(4, 4);
         context.apply(first, &[0, 1, 2, 3]).expect("the first step is valid");
-        for group in second {
-            let violation = context.apply(Collective::AllReduce, group).expect_err("the second is not");
-            expect.assert_eq(&violation.to_string());
-        }
+        format!("{}\n", context.apply(Collective::AllReduce, &second).expect_err("the second is not"))
     };
-    refused(Collective::AllReduce, &[[0, 2]], expect!["the data of device 0 would be added twice in chunk 0"]);
-    refused(
-        Collective::ReduceScatter,
-        &[[0, 1]],
-        expect!["devices 0 and 1 hold different chunks, which would be added"],
-    );
+    let refusals = [refused(Collective::AllReduce, [0, 2]), refused(Collective::ReduceScatter, [0, 1])].concat();
+    expect![[r#"
+        the data of device 0 would be added twice in chunk 0
+        devices 0 and 1 hold different chunks, which would be added
+    "#]]
+    .assert_eq(&refusals);
 }
 
 #[test]
@@ -137,81 +134,70 @@ fn each_rule_refuses_what_it_must() {
         let mut last = String::new();
         for (collective, group) in steps {
             last = match context.apply(*collective, group) {
-                Ok(effect) => format!("{effect:?}"),
-                Err(violation) => violation.to_string(),
+                Ok(effect) => format!("{effect:?}\n"),
+                Err(violation) => format!("{violation}\n"),
             };
         }
         last
     };
     use Collective::{AllGather, AllReduce, Broadcast, Reduce, ReduceScatter};
-    expect!["devices 0 and 1 both hold chunk 0, so there is nothing to gather"]
-        .assert_eq(&after(&[(AllGather, &[0, 1])]));
-    expect!["device 0 holds 4 chunks and device 1 holds 0; a gather needs the same number from each, and at least one"]
-        .assert_eq(&after(&[(Reduce, &[0, 1]), (AllGather, &[0, 1])]));
-    expect!["a broadcast from device 0 would discard partial sums held only by device 1"]
-        .assert_eq(&after(&[(Broadcast, &[0, 1])]));
-    expect!["no device lacks data of the first, 0, so there is nothing to broadcast"]
-        .assert_eq(&after(&[(AllReduce, &[0, 1]), (Broadcast, &[0, 1])]));
-    expect!["4 chunks cannot be scattered over 3 devices; make the number of chunks a multiple"]
-        .assert_eq(&after(&[(ReduceScatter, &[0, 1, 2])]));
-    expect!["devices 1 and 2 hold different chunks, which would be added"]
-        .assert_eq(&after(&[(Reduce, &[0, 1]), (Reduce, &[1, 2])]));
-    expect!["Idle"].assert_eq(&after(&[(Reduce, &[0, 1, 2]), (AllReduce, &[1, 2])]));
-    expect!["Idle"].assert_eq(&after(&[(AllReduce, &[3])]));
+    let refusals = [
+        after(&[(AllGather, &[0, 1])]),
+        after(&[(Reduce, &[0, 1]), (AllGather, &[0, 1])]),
+        after(&[(Broadcast, &[0, 1])]),
+        after(&[(AllReduce, &[0, 1]), (Broadcast, &[0, 1])]),
+        after(&[(ReduceScatter, &[0, 1, 2])]),
+        after(&[(Reduce, &[0, 1]), (Reduce, &[1, 2])]),
+        after(&[(Reduce, &[0, 1, 2]), (AllReduce, &[1, 2])]),
+        after(&[(AllReduce, &[3])]),
+    ]
+    .concat();
+    expect![[r#"
+        devices 0 and 1 both hold chunk 0, so there is nothing to gather
+        device 0 holds 4 chunks and device 1 holds 0; a gather needs the same number from each, and at least one
+        a broadcast from device 0 would discard partial sums held only by device 1
+        no device lacks data of the first, 0, so there is nothing to broadcast
+        4 chunks cannot be scattered over 3 devices; make the number of chunks a multiple
+        devices 1 and 2 hold different chunks, which would be added
+        Idle
+        Idle
+    "#]]
+    .assert_eq(&refusals);
 }
 
 #[test]
 fn programs_that_cannot_be_lowered_or_proved_are_told_where() {
     let matrix = ParallelismMatrix::new(vec![vec![2, 2], vec![1, 2]]).expect("a matrix");
     let step = |collective, slice, form| Instruction { collective, slice, form };
-    let refused = |instructions: Vec<Instruction>, axes: &[usize], expect: Expect| {
+    let refused = |instructions: Vec<Instruction>, axes: &[usize]| {
         let lowered = ReductionProgram { instructions }.lower(&matrix, axes);
-        expect.assert_eq(
-            &lowered.and_then(|lowered| lowered.prove().map_err(Into::into)).expect_err("it is no sum").to_string(),
-        );
+        let proved = lowered.and_then(|lowered| lowered.prove().map_err(Into::into));
+        format!("{}\n", proved.expect_err("it is no sum"))
     };
     use Collective::{AllGather, AllReduce, Reduce, ReduceScatter};
-    refused(
-        vec![step(AllReduce, 1, Form::InsideGroup)],
-        &[0],
-        expect!["after the last step rank 0 lacks 1 of 1 chunk of the sum; add steps"],
-    );
-    refused(
-        vec![step(AllReduce, 0, Form::InsideGroup), step(AllReduce, 1, Form::InsideGroup)],
-        &[0],
-        expect!["step 2, AllReduce in the group [0, 2]: the data of device 0 would be added twice in chunk 0"],
-    );
-    refused(
-        vec![step(Reduce, 0, Form::InsideGroup), step(AllReduce, 0, Form::InsideGroup)],
-        &[0],
-        expect![
-            "step 2, AllReduce: one rank holds all of the array and another nothing; all ranks of a step must hold the same amount"
-        ],
-    );
-    refused(
-        vec![step(AllGather, 0, Form::InsideGroup)],
-        &[0],
-        expect![
-            "step 1, AllGather: 4 ranks hold all of the array each, which is more than the array; scatter it first"
-        ],
-    );
-    refused(
-        vec![step(ReduceScatter, 3, Form::InsideGroup)],
-        &[0],
-        expect!["no level 3; the hierarchy root 1, level0 2, level1 2 has levels 0..3"],
-    );
-    refused(
-        vec![step(ReduceScatter, 1, Form::Parallel(1))],
-        &[0],
-        expect!["level 1 of the form is not outside level 1 of the slice; name one of 0..1"],
-    );
-    refused(
-        vec![step(ReduceScatter, 2, Form::InsideGroup)],
-        &[0],
-        expect!["step 1, ReduceScatter: no group of two ranks or more holds anything; leave the step out"],
-    );
-    refused(vec![], &[2], expect!["no axis 2; the matrix [[2 2] [1 2]] has 2 axes, numbered from 0"]);
-    refused(vec![], &[0], expect!["after the last step rank 0 lacks 1 of 1 chunk of the sum; add steps"]);
+    let refusals = [
+        refused(vec![step(AllReduce, 1, Form::InsideGroup)], &[0]),
+        refused(vec![step(AllReduce, 0, Form::InsideGroup), step(AllReduce, 1, Form::InsideGroup)], &[0]),
+        refused(vec![step(Reduce, 0, Form::InsideGroup), step(AllReduce, 0, Form::InsideGroup)], &[0]),
+        refused(vec![step(AllGather, 0, Form::InsideGroup)], &[0]),
+        refused(vec![step(ReduceScatter, 3, Form::InsideGroup)], &[0]),
+        refused(vec![step(ReduceScatter, 1, Form::Parallel(1))], &[0]),
+        refused(vec![step(ReduceScatter, 2, Form::InsideGroup)], &[0]),
+        refused(vec![], &[2]),
+        refused(vec![], &[0]),
+    ]
+    .concat();
+    expect![[r#"
+        after the last step rank 0 lacks 1 of 1 chunk of the sum; add steps
+        step 2, AllReduce in the group [0, 2]: the data of device 0 would be added twice in chunk 0
+        step 2, AllReduce: one rank holds all of the array and another nothing; all ranks of a step must hold the same amount
+        step 1, AllGather: 4 ranks hold all of the array each, which is more than the array; scatter it first
+        no level 3; the hierarchy root 1, level0 2, level1 2 has levels 0..3
+        level 1 of the form is not outside level 1 of the slice; name one of 0..1
+        step 1, ReduceScatter: no group of two ranks or more holds anything; leave the step out
+        no axis 2; the matrix [[2 2] [1 2]] has 2 axes, numbered from 0
+        after the last step rank 0 lacks 1 of 1 chunk of the sum; add steps
+    "#]].assert_eq(&refusals);
     assert!(matches!(Hierarchy::new([("node", 0)]), Err(ReduceError::Counts { .. })));
 }
 
@@ -221,65 +207,41 @@ fn programs_from_elsewhere_are_proved_or_told_what_is_wrong() {
         let groups = groups.iter().map(|group| group.to_vec()).collect::<Vec<_>>().into();
         LoweredStep { collective, groups, parts }
     };
-    let refused = |reduced: &[&[usize]], steps: Vec<LoweredStep>, expect: Expect| {
+    let refused = |reduced: &[&[usize]], steps: Vec<LoweredStep>| {
         let lowered = Lowered::from_steps(reduced.iter().map(|group| group.to_vec()).collect::<Vec<_>>(), 2, steps);
-        expect.assert_eq(&lowered.and_then(|lowered| lowered.prove()).expect_err("it is no sum").to_string());
+        format!("{}\n", lowered.and_then(|lowered| lowered.prove()).expect_err("it is no sum"))
     };
     use Collective::{AllReduce, ReduceScatter};
     let pairs: &[&[usize]] = &[&[0, 1], &[2, 3]];
-    refused(
-        pairs,
-        vec![step(AllReduce, &[&[0, 2], &[1, 3]], 1)],
-        expect![
-            "step 1: the group [0, 2] mixes some of the ranks [0, 1] with others that must not be summed with them"
-        ],
-    );
-    refused(
-        pairs,
-        vec![step(AllReduce, pairs, 2)],
-        expect!["step 1: rank 0 holds 2 of 2 chunks, which is not one of 2 parts of the array"],
-    );
-    refused(
-        pairs,
-        vec![step(ReduceScatter, pairs, 1), step(AllReduce, &[&[2, 3]], 2)],
-        expect!["after the last step rank 0 lacks 1 of 2 chunks of the sum; add steps"],
-    );
-    refused(
-        pairs,
-        vec![step(AllReduce, &[&[0, 1]], 1)],
-        expect!["after the last step rank 2 lacks 2 of 2 chunks of the sum; add steps"],
-    );
-    refused(
-        pairs,
-        vec![step(AllReduce, &[&[2]], 1)],
-        expect!["after the last step rank 0 lacks 2 of 2 chunks of the sum; add steps"],
-    );
-    refused(
-        pairs,
-        vec![step(AllReduce, &[&[3, 4]], 1)],
-        expect!["rank 4 is in a step but in no group; the groups to be summed have each of the ranks 0..4 once"],
-    );
-    refused(
-        pairs,
-        vec![step(AllReduce, &[&[0, 1], &[1]], 1)],
-        expect!["rank 1 is twice in one step; the groups to be summed have each of the ranks 0..4 once"],
-    );
-    refused(
-        &[&[2, 3], &[0, 1]],
-        vec![step(ReduceScatter, pairs, 1), step(AllReduce, &[&[2, 3]], 2)],
-        expect!["step 2, AllReduce in the group [2, 3]: devices 2 and 3 hold different chunks, which would be added"],
-    );
+    let refusals = [
+        refused(pairs, vec![step(AllReduce, &[&[0, 2], &[1, 3]], 1)]),
+        refused(pairs, vec![step(AllReduce, pairs, 2)]),
+        refused(pairs, vec![step(ReduceScatter, pairs, 1), step(AllReduce, &[&[2, 3]], 2)]),
+        refused(pairs, vec![step(AllReduce, &[&[0, 1]], 1)]),
+        refused(pairs, vec![step(AllReduce, &[&[2]], 1)]),
+        refused(pairs, vec![step(AllReduce, &[&[3, 4]], 1)]),
+        refused(pairs, vec![step(AllReduce, &[&[0, 1], &[1]], 1)]),
+        refused(&[&[2, 3], &[0, 1]], vec![step(ReduceScatter, pairs, 1), step(AllReduce, &[&[2, 3]], 2)]),
+    ]
+    .concat();
+    expect![[r#"
+        step 1: the group [0, 2] mixes some of the ranks [0, 1] with others that must not be summed with them
+        step 1: rank 0 holds 2 of 2 chunks, which is not one of 2 parts of the array
+        after the last step rank 0 lacks 1 of 2 chunks of the sum; add steps
+        after the last step rank 2 lacks 2 of 2 chunks of the sum; add steps
+        after the last step rank 0 lacks 2 of 2 chunks of the sum; add steps
+        rank 4 is in a step but in no group; the groups to be summed have each of the ranks 0..4 once
+        rank 1 is twice in one step; the groups to be summed have each of the ranks 0..4 once
+        step 2, AllReduce in the group [2, 3]: devices 2 and 3 hold different chunks, which would be added
+    "#]]
+    .assert_eq(&refusals);
     assert_eq!(Lowered::from_steps(vec![vec![0]], 0, vec![]), Err(ReductionError::NoChunks));
-    refused(
-        &[&[0, 1], &[1, 2]],
-        vec![],
-        expect!["rank 1 is in two groups; the groups to be summed have each of the ranks 0..4 once"],
-    );
-    refused(
-        &[&[0, 1], &[3]],
-        vec![],
-        expect!["rank 3 is too large; the groups to be summed have each of the ranks 0..3 once"],
-    );
+    let refusals = [refused(&[&[0, 1], &[1, 2]], vec![]), refused(&[&[0, 1], &[3]], vec![])].concat();
+    expect![[r#"
+        rank 1 is in two groups; the groups to be summed have each of the ranks 0..4 once
+        rank 3 is too large; the groups to be summed have each of the ranks 0..3 once
+    "#]]
+    .assert_eq(&refusals);
 }
 
 #[test]

@@ -39,99 +39,82 @@ fn captured(name: &str) -> Affine {
     index(1, 1, None).modulo(Modulus::Captured(name.into()))
 }
 
-fn check(spec: KernelSpec, expect: Expect) {
-    expect.assert_eq(&match spec.check() {
+fn check(specs: impl IntoIterator<Item = KernelSpec>, expect: Expect) {
+    let shown = specs.into_iter().map(|spec| match spec.check() {
         Ok(kernel) => {
             let accesses = kernel.accesses_of("A".into());
             let periods: Vec<_> = periods(&accesses, kernel.vars()).into_iter().flatten().collect();
-            format!("{} wraps at {periods:?}", kernel.statement())
+            format!("{} wraps at {periods:?}\n", kernel.statement())
         }
-        Err(error) => error.to_string(),
+        Err(error) => format!("{error}\n"),
     });
+    expect.assert_eq(&shown.collect::<String>());
 }
 
 #[test]
-fn a_captured_modulus_is_its_number() {
+fn an_index_wraps_in_its_period() {
     check(
-        sum_of(8, 8, [captured("n"), index(1, 7, 8)]),
-        expect!["B[i] = A[(i + 1) % 8] + A[(i + 7) % 8] wraps at [8]"],
-    );
-    check(sum_of(8, 8, [captured("m")]), expect!["no modulus `m`; capture it from the surroundings"]);
-}
-
-#[test]
-fn an_index_that_stays_inside_its_period_does_not_wrap() {
-    check(sum_of(8, 8, [index(1, 0, 8), index(1, 0, None)]), expect!["B[i] = A[i % 8] + A[i] wraps at []"]);
-    check(sum_of(4, 8, [index(1, 3, 8)]), expect!["B[i] = A[(i + 3) % 8] wraps at []"]);
-    check(sum_of(1, 1, [index(1, 1, 1)]), expect!["B[i] = A[(i + 1) % 1] wraps at []"]);
-}
-
-#[test]
-fn a_modulus_is_between_1_and_the_extent() {
-    check(
-        sum_of(8, 8, [index(1, 1, 9)]),
-        expect![
-            "`A[(i + 1) % 9]` wraps at 9, but dimension 0 of `A` has extent 8; a modulus is between 1 and the extent"
+        [
+            sum_of(8, 8, [captured("n"), index(1, 7, 8)]),
+            sum_of(8, 8, [captured("m")]),
+            sum_of(8, 8, [index(1, 0, 8), index(1, 0, None)]),
+            sum_of(4, 8, [index(1, 3, 8)]),
+            sum_of(1, 1, [index(1, 1, 1)]),
+            sum_of(0, 0, [captured("n")]),
+            sum_of(3, 0, [captured("n"), index(1, 0, None)]),
         ],
-    );
-    check(
-        sum_of(8, 8, [index(1, 1, -8)]),
-        expect![
-            "`A[(i + 1) % -8]` wraps at -8, but dimension 0 of `A` has extent 8; a modulus is between 1 and the extent"
-        ],
-    );
-    check(
-        sum_of(8, 8, [captured("none")]),
-        expect![
-            "`A[(i + 1) % none]` wraps at 0, but dimension 0 of `A` has extent 8; a modulus is between 1 and the extent"
-        ],
-    );
-    check(
-        sum_of(8, 8, [captured("far")]),
-        expect![
-            "`A[(i + 1) % far]` wraps at 1180591620717411303424, but dimension 0 of `A` has extent 8; a modulus is between 1 and the extent"
-        ],
+        expect![[r#"
+            B[i] = A[(i + 1) % 8] + A[(i + 7) % 8] wraps at [8]
+            no modulus `m`; capture it from the surroundings
+            B[i] = A[i % 8] + A[i] wraps at []
+            B[i] = A[(i + 3) % 8] wraps at []
+            B[i] = A[(i + 1) % 1] wraps at []
+            B[i] = A[i + 1] wraps at []
+            index `i` has extent 3 in `B[i]`, but 0 in `A[i]`; make them match
+        "#]],
     );
 }
 
 #[test]
-fn nothing_wraps_in_a_dimension_of_no_elements() {
-    check(sum_of(0, 0, [captured("n")]), expect!["B[i] = A[i + 1] wraps at []"]);
-    check(
-        sum_of(3, 0, [captured("n"), index(1, 0, None)]),
-        expect!["index `i` has extent 3 in `B[i]`, but 0 in `A[i]`; make them match"],
-    );
-}
-
-#[test]
-fn a_dimension_wraps_at_one_place() {
-    let message = expect![
-        "`A[(i + 1) % 8]` and `A[(i + 1) % 4]` read dimension 0 of `A`, but do not wrap at the same place; pass the array twice, under two names"
-    ];
-    check(sum_of(8, 8, [index(1, 1, 8), index(1, 1, 4)]), message);
-    let message = expect![
-        "`A[(i + 1) % 4]` and `A[i]` read dimension 0 of `A`, but do not wrap at the same place; pass the array twice, under two names"
-    ];
-    check(sum_of(8, 8, [index(1, 1, 4), index(1, 0, None)]), message);
-    // An index that stays below both moduli means the same with either.
-    check(sum_of(4, 8, [index(1, 1, 4), index(1, 0, 8)]), expect!["B[i] = A[(i + 1) % 4] + A[i % 8] wraps at [4]"]);
-}
-
-#[test]
-fn an_output_does_not_wrap() {
+fn a_modulus_is_between_1_and_the_extent_and_one_in_a_dimension() {
     let mut spec = sum_of(8, 8, [index(1, 0, None)]);
+    check(
+        [
+            sum_of(8, 8, [index(1, 1, 9)]),
+            sum_of(8, 8, [index(1, 1, -8)]),
+            sum_of(8, 8, [captured("none")]),
+            sum_of(8, 8, [captured("far")]),
+            sum_of(8, 8, [index(1, 1, 8), index(1, 1, 4)]),
+            sum_of(8, 8, [index(1, 1, 4), index(1, 0, None)]),
+            // An index that stays below both moduli means the same with either.
+            sum_of(4, 8, [index(1, 1, 4), index(1, 0, 8)]),
+        ],
+        expect![[r#"
+            `A[(i + 1) % 9]` wraps at 9, but dimension 0 of `A` has extent 8; a modulus is between 1 and the extent
+            `A[(i + 1) % -8]` wraps at -8, but dimension 0 of `A` has extent 8; a modulus is between 1 and the extent
+            `A[(i + 1) % none]` wraps at 0, but dimension 0 of `A` has extent 8; a modulus is between 1 and the extent
+            `A[(i + 1) % far]` wraps at 1180591620717411303424, but dimension 0 of `A` has extent 8; a modulus is between 1 and the extent
+            `A[(i + 1) % 8]` and `A[(i + 1) % 4]` read dimension 0 of `A`, but do not wrap at the same place; pass the array twice, under two names
+            `A[(i + 1) % 4]` and `A[i]` read dimension 0 of `A`, but do not wrap at the same place; pass the array twice, under two names
+            B[i] = A[(i + 1) % 4] + A[i % 8] wraps at [4]
+        "#]],
+    );
     spec.target.index = vec![index(1, 1, 8)];
     check(
-        spec,
-        expect!["`B[(i + 1) % 8]` is written, but its index `(i + 1) % 8` wraps; only indices of inputs may wrap"],
+        [spec],
+        expect![[r#"
+            `B[(i + 1) % 8]` is written, but its index `(i + 1) % 8` wraps; only indices of inputs may wrap
+        "#]],
     );
 }
 
 #[test]
 fn large_coefficients_count_by_their_remainders() {
     check(
-        sum_of(8, 8, [index(i64::MAX, i64::MIN, 8)]),
-        expect!["B[i] = A[(9223372036854775807*i - 9223372036854775808) % 8] wraps at [8]"],
+        [sum_of(8, 8, [index(i64::MAX, i64::MIN, 8)])],
+        expect![[r#"
+            B[i] = A[(9223372036854775807*i - 9223372036854775808) % 8] wraps at [8]
+        "#]],
     );
     for (factor, constant, modulus) in [(3, 7, 5), (-9, 4, 7), (i64::MIN, i64::MAX, 6), (8, -16, 8), (1, 1, 2)] {
         let (written, unwrapped) = (index(factor, constant, modulus), index(factor, constant, modulus).unwrapped());

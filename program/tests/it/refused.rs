@@ -94,6 +94,12 @@ fn operands() -> Vec<Array> {
     ]
 }
 
+/// What is said of a program that is none.
+#[track_caller]
+fn refusal(dtype: DType, arrays: Vec<Array>, body: Body) -> String {
+    format!("{}\n", program(dtype, arrays, body).expect_err("it is not a program"))
+}
+
 #[track_caller]
 fn check(dtype: DType, arrays: Vec<Array>, body: Body, expect: Expect) -> ProgramError {
     let error = program(dtype, arrays, body).expect_err("it is not a program");
@@ -153,35 +159,11 @@ fn an_output_that_nothing_writes() {
 /// it.
 #[test]
 fn nests_whose_parts_do_not_fit() {
-    let refused = |change: fn(&mut Body), expect: Expect| {
+    let refused = |change: fn(&mut Body)| {
         let mut body = product();
         change(&mut body);
-        check(DType::F32, operands(), body, expect);
+        refusal(DType::F32, operands(), body)
     };
-    refused(
-        |body| body.kernels[0].uses.truncate(2),
-        expect!["statement 1: `matmul` has transfers in another order than its inputs and then its output"],
-    );
-    refused(
-        |body| body.kernels[0].uses[0].operands.clear(),
-        expect!["statement 1: `matmul` has transfers that do not fetch each operand exactly once"],
-    );
-    refused(
-        |body| body.transfers[0].level = Depth(1),
-        expect!["statement 1: `matmul` has a transfer, number 0, inside 1 loops, but there are 0"],
-    );
-    refused(
-        |body| body.transfers[0].region.ranges[0].1 = Expr::symbol(Symbol::Coordinate(AxisId(1))),
-        expect!["statement 1: `matmul` has a transfer, number 0, of an invalid region of its tensor"],
-    );
-    refused(
-        |body| body.transfers[0].region.periods.clear(),
-        expect!["statement 1: `matmul` has a transfer, number 0, of an invalid region of its tensor"],
-    );
-    refused(
-        |body| body.transfers[1].route = Leg::collective(vec![1], Owners::Parts).into(),
-        expect!["statement 1: `matmul` has a transfer, number 1, along axes [1] of a mesh of 1"],
-    );
     let digits = |text: &str| serde_json::from_str(text).expect("digits of axes");
     let in_stages = |stages| Leg::collective(vec![0], Owners::Parts).by(Algorithm::Stages(stages));
     let staged = [
@@ -192,99 +174,49 @@ fn nests_whose_parts_do_not_fit() {
         ),
         (r#"[[{"axis":9,"stride":2,"extent":2}],[{"axis":0,"stride":1,"extent":2}]]"#, "a digit of axis 9"),
     ];
-    for (stages, why) in staged {
-        let mut body = product();
-        body.transfers[1].route = in_stages(digits(stages)).into();
-        let error = program(DType::F32, operands(), body).expect_err("it is not a program");
-        let said = error.to_string();
-        assert!(said.contains("number 1, by a collective with invalid stages: ") && said.contains(why), "{said}");
-    }
-    refused(
-        |body| body.transfers[1].route = Leg::Permute { owner: Vec::new(), served: Vec::new() }.into(),
-        expect!["statement 1: `matmul` has a transfer, number 1, with invalid coordinates of a rank"],
-    );
-    refused(
-        |body| {
+    let refusals = [
+        refused(|body| body.kernels[0].uses.truncate(2)),
+        refused(|body| body.kernels[0].uses[0].operands.clear()),
+        refused(|body| body.transfers[0].level = Depth(1)),
+        refused(|body| body.transfers[0].region.ranges[0].1 = Expr::symbol(Symbol::Coordinate(AxisId(1)))),
+        refused(|body| body.transfers[0].region.periods.clear()),
+        refused(|body| body.transfers[1].route = Leg::collective(vec![1], Owners::Parts).into()),
+        refused(|body| body.transfers[1].route = Leg::Permute { owner: Vec::new(), served: Vec::new() }.into()),
+        refused(|body| {
             body.transfers[1].route =
                 Route::from(Leg::Copy).then_shift(Shift { axis: AxisId(0), by: 1, counter: CounterId(0) })
-        },
-        expect![
-            "statement 1: `matmul` has a transfer, number 1, that shifts along an unknown axis or in an unknown loop"
-        ],
-    );
-    // Its number plus 1 does not fit.
-    refused(
-        |body| {
+        }),
+        // Its number plus 1 does not fit.
+        refused(|body| {
             body.transfers[1].route =
                 Route::from(Leg::Copy).then_shift(Shift { axis: AxisId(0), by: 1, counter: CounterId(usize::MAX) })
-        },
-        expect![
-            "statement 1: `matmul` has a transfer, number 1, that shifts along an unknown axis or in an unknown loop"
-        ],
-    );
-    refused(
-        |body| body.transfers[1].route.legs.clear(),
-        expect!["statement 1: `matmul` has a transfer, number 1, with legs that cannot follow each other"],
-    );
-    refused(
-        |body| body.transfers[1].route = Leg::Copy.into(),
-        expect!["statement 1: `matmul` has a transfer, number 1, of 16 elements into a tile of 0"],
-    );
-    refused(
-        |body| body.transfers[0].step = Some(StepId(9)),
-        expect!["statement 1: `matmul` has a transfer, number 0, made by step 9 of 3"],
-    );
-    refused(
-        |body| body.kernels[0].leaf.operands[0].strides.clear(),
-        expect!["statement 1: `matmul` has a leaf whose accesses differ from its kernel's"],
-    );
-    refused(
-        |body| body.kernels[0].leaf.target.base[0] = body.kernels[0].leaf.target.base[0].offset_by(1),
-        expect!["statement 1: `matmul` has a leaf whose accesses differ from its kernel's"],
-    );
-    refused(
-        |body| body.kernels[0].leaf.operands[1].strides[0][0] = 1,
-        expect!["statement 1: `matmul` has a leaf whose accesses differ from its kernel's"],
-    );
-    refused(
-        |body| body.kernels[0].leaf.loops[0].stride = 0,
-        expect!["statement 1: `matmul` has a leaf whose accesses differ from its kernel's"],
-    );
-    refused(
-        |body| body.kernels[0].leaf.operands[0].strides[0][0] = 1 << 62,
-        expect!["statement 1: `matmul` has a leaf whose accesses differ from its kernel's"],
-    );
-    refused(
-        |body| {
+        }),
+        refused(|body| body.transfers[1].route.legs.clear()),
+        refused(|body| body.transfers[1].route = Leg::Copy.into()),
+        refused(|body| body.transfers[0].step = Some(StepId(9))),
+        refused(|body| body.kernels[0].leaf.operands[0].strides.clear()),
+        refused(|body| body.kernels[0].leaf.target.base[0] = body.kernels[0].leaf.target.base[0].offset_by(1)),
+        refused(|body| body.kernels[0].leaf.operands[1].strides[0][0] = 1),
+        refused(|body| body.kernels[0].leaf.loops[0].stride = 0),
+        refused(|body| body.kernels[0].leaf.operands[0].strides[0][0] = 1 << 62),
+        refused(|body| {
             body.kernels[0].leaf.op = LeafOp::Contraction { roles: Vec::new(), alpha: Value::Literal(Number::Int(1)) }
-        },
-        expect!["statement 1: `matmul` has a leaf whose operation does not fit its loops and operands"],
-    );
-    refused(
-        |body| {
+        }),
+        refused(|body| {
             let alpha = Value::Scalar(Name::new("alpha"));
             body.kernels[0].leaf.op = LeafOp::Contraction { roles: vec![Role::M, Role::N, Role::K], alpha };
-        },
-        expect!["statement 1: `matmul` has a leaf whose operation does not fit its loops and operands"],
-    );
-    // It is an infinity in the element type.
-    refused(
-        |body| {
+        }),
+        // It is an infinity in the element type.
+        refused(|body| {
             let alpha = Value::Literal(Number::Float(1e308));
             body.kernels[0].leaf.op = LeafOp::Contraction { roles: vec![Role::M, Role::N, Role::K], alpha };
-        },
-        expect!["statement 1: `matmul` has a leaf whose operation does not fit its loops and operands"],
-    );
-    refused(
-        |body| {
+        }),
+        refused(|body| {
             let alpha = Value::Literal(Number::Int(1));
             body.kernels[0].leaf.op = LeafOp::Contraction { roles: vec![Role::N, Role::M, Role::K], alpha };
-        },
-        expect!["statement 1: `matmul` has a leaf whose operation does not fit its loops and operands"],
-    );
-    // A tile along an index that no loop of the leaf has.
-    refused(
-        |body| {
+        }),
+        // A tile along an index that no loop of the leaf has.
+        refused(|body| {
             let loops: Vec<Name> = body.kernels[0].leaf.loops.iter().map(|inner| inner.var).collect();
             let tile = |name: &str, index: [Name; 2]| {
                 Access::new(Name::new(name), index.map(|var| Affine::new([(var, 1)], 0)).into())
@@ -294,13 +226,43 @@ fn nests_whose_parts_do_not_fit() {
             let statement = TileStatement { target: tile("C", [loops[0], loops[1]]), assign: Assign::Add, value };
             let operands = [0, 1].map(|operand| TileOperand::Access(OperandId(operand)));
             body.kernels[0].leaf.op = LeafOp::Named { name: Name::new("other"), operands: operands.into(), statement };
-        },
-        expect!["statement 1: `matmul` has a leaf whose operation does not fit its loops and operands"],
-    );
-    refused(
-        |body| body.kernels[0].report.shard_bytes += 1,
-        expect!["statement 1: `matmul` has tiles or bounds that do not follow from its transfers"],
-    );
+        }),
+        refused(|body| body.kernels[0].report.shard_bytes += 1),
+    ]
+    .concat();
+    expect![[r#"
+        statement 1: `matmul` has transfers in another order than its inputs and then its output
+        statement 1: `matmul` has transfers that do not fetch each operand exactly once
+        statement 1: `matmul` has a transfer, number 0, inside 1 loops, but there are 0
+        statement 1: `matmul` has a transfer, number 0, of an invalid region of its tensor
+        statement 1: `matmul` has a transfer, number 0, of an invalid region of its tensor
+        statement 1: `matmul` has a transfer, number 1, along axes [1] of a mesh of 1
+        statement 1: `matmul` has a transfer, number 1, with invalid coordinates of a rank
+        statement 1: `matmul` has a transfer, number 1, that shifts along an unknown axis or in an unknown loop
+        statement 1: `matmul` has a transfer, number 1, that shifts along an unknown axis or in an unknown loop
+        statement 1: `matmul` has a transfer, number 1, with legs that cannot follow each other
+        statement 1: `matmul` has a transfer, number 1, of 16 elements into a tile of 0
+        statement 1: `matmul` has a transfer, number 0, made by step 9 of 3
+        statement 1: `matmul` has a leaf whose accesses differ from its kernel's
+        statement 1: `matmul` has a leaf whose accesses differ from its kernel's
+        statement 1: `matmul` has a leaf whose accesses differ from its kernel's
+        statement 1: `matmul` has a leaf whose accesses differ from its kernel's
+        statement 1: `matmul` has a leaf whose accesses differ from its kernel's
+        statement 1: `matmul` has a leaf whose operation does not fit its loops and operands
+        statement 1: `matmul` has a leaf whose operation does not fit its loops and operands
+        statement 1: `matmul` has a leaf whose operation does not fit its loops and operands
+        statement 1: `matmul` has a leaf whose operation does not fit its loops and operands
+        statement 1: `matmul` has a leaf whose operation does not fit its loops and operands
+        statement 1: `matmul` has tiles or bounds that do not follow from its transfers
+    "#]]
+    .assert_eq(&refusals);
+    for (stages, why) in staged {
+        let mut body = product();
+        body.transfers[1].route = in_stages(digits(stages)).into();
+        let error = program(DType::F32, operands(), body).expect_err("it is not a program");
+        let said = error.to_string();
+        assert!(said.contains("number 1, by a collective with invalid stages: ") && said.contains(why), "{said}");
+    }
 }
 
 /// A transfer may be awaited later than it begins, as long as that is before anything reads its tile.
@@ -315,19 +277,17 @@ fn transfers_are_awaited_where_that_is_legal() {
     in_order(&[0, 1, 2, 3, 4]).expect("it is the derived one");
     let apart = in_order(&[0, 2, 1, 3, 4]).expect("both are begun, then awaited");
     assert_eq!(apart.to_string().matches("await").count(), 2, "{apart}");
-    let refused = |order: &[usize], expect: Expect| {
-        expect.assert_eq(&in_order(order).expect_err("it is not a program").to_string());
-    };
-    refused(&[0, 2, 3, 4, 1], expect!["statement 1: `matmul` runs its leaf before its transfer, number 0, has ended"]);
-    refused(
-        &[1, 0, 2, 3, 4],
-        expect!["statement 1: `matmul` ends its transfer, number 0, which is not the first in flight there"],
-    );
-    refused(&[0, 2, 3, 4], expect!["statement 1: `matmul` runs its leaf before its transfer, number 0, has ended"]);
-    refused(
-        &[0, 1, 1, 2, 3, 4],
-        expect!["statement 1: `matmul` ends its transfer, number 0, which is not the first in flight there"],
-    );
+    let refused = |order: &[usize]| format!("{}\n", in_order(order).expect_err("it is not a program"));
+    let refusals =
+        [refused(&[0, 2, 3, 4, 1]), refused(&[1, 0, 2, 3, 4]), refused(&[0, 2, 3, 4]), refused(&[0, 1, 1, 2, 3, 4])]
+            .concat();
+    expect![[r#"
+        statement 1: `matmul` runs its leaf before its transfer, number 0, has ended
+        statement 1: `matmul` ends its transfer, number 0, which is not the first in flight there
+        statement 1: `matmul` runs its leaf before its transfer, number 0, has ended
+        statement 1: `matmul` ends its transfer, number 0, which is not the first in flight there
+    "#]]
+    .assert_eq(&refusals);
     in_order(&[2, 3, 0, 1, 4]).expect("neither depends on the other");
 }
 
@@ -362,55 +322,41 @@ fn statements_that_are_not_those_of_the_nests_and_moves() {
             output        E[4, 4]: [1 @ x]
     "#]]
     .assert_eq(&apart.to_string());
-    let refused = |change: &dyn Fn(&mut Body), expect: Expect| {
-        expect.assert_eq(&with(change).expect_err("it is not a program").to_string());
-    };
+    let refused = |change: &dyn Fn(&mut Body)| format!("{}\n", with(change).expect_err("it is not a program"));
     let [first, second] = [3, 4].map(TransferId);
-    refused(&|body| body.statements.clear(), expect!["no statement runs kernel 0 of 1, numbered from 0"]);
-    refused(
-        &|body| body.statements.rotate_left(1),
-        expect!["statement 1: `matmul` ends its transfer, number 0, which is not the first in flight there"],
-    );
-    refused(
-        &|body| body.statements.push(Statement::Compute(KernelId(0), LeafPart::Whole)),
-        expect!["statement 4: kernel 0, numbered from 0, runs twice, or its statements are not adjacent"],
-    );
-    refused(
-        &|body| body.statements.push(Statement::Compute(KernelId(7), LeafPart::Whole)),
-        expect!["a statement names kernel 7, but the program has 1 kernel, numbered from 0"],
-    );
-    refused(
-        &|body| body.statements.push(Statement::Begin(second, At::NOW)),
-        expect!["statement 4: transfer 4, numbered from 0, moves an array, so it begins once"],
-    );
-    refused(
-        &|body| body.statements.swap(5, 6),
-        expect!["statement 1: transfer 3, numbered from 0, ends, but is not in flight there"],
-    );
-    refused(
-        &|body| body.statements.retain(|statement| *statement != Statement::End(first, At::NOW)),
-        expect!["no statement ends the move to `D`"],
-    );
-    refused(
-        &|body| body.statements.push(Statement::End(first, At::NOW)),
-        expect!["statement 3: transfer 3, numbered from 0, ends, but is not in flight there"],
-    );
-    refused(
-        &|body| body.statements.insert(0, Statement::End(first, At::NOW)),
-        expect!["statement 1: transfer 3, numbered from 0, ends, but is not in flight there"],
-    );
-    refused(&|body| body.statements.truncate(7), expect!["no statement begins transfer 4, numbered from 0, a move"]);
-    refused(
-        &|body| {
+    let refusals = [
+        refused(&|body| body.statements.clear()),
+        refused(&|body| body.statements.rotate_left(1)),
+        refused(&|body| body.statements.push(Statement::Compute(KernelId(0), LeafPart::Whole))),
+        refused(&|body| body.statements.push(Statement::Compute(KernelId(7), LeafPart::Whole))),
+        refused(&|body| body.statements.push(Statement::Begin(second, At::NOW))),
+        refused(&|body| body.statements.swap(5, 6)),
+        refused(&|body| body.statements.retain(|statement| *statement != Statement::End(first, At::NOW))),
+        refused(&|body| body.statements.push(Statement::End(first, At::NOW))),
+        refused(&|body| body.statements.insert(0, Statement::End(first, At::NOW))),
+        refused(&|body| body.statements.truncate(7)),
+        refused(&|body| {
             body.transfers[4].from = End::Array(ArrayId(3));
             body.statements.swap(6, 7);
-        },
-        expect!["statement 3 reads `D`, which no statement before it writes"],
-    );
-    refused(
-        &|body| body.transfers[4].to = End::Array(ArrayId(3)),
-        expect!["statement 3 writes `D`, which is an input or was written before"],
-    );
+        }),
+        refused(&|body| body.transfers[4].to = End::Array(ArrayId(3))),
+    ]
+    .concat();
+    expect![[r#"
+        no statement runs kernel 0 of 1, numbered from 0
+        statement 1: `matmul` ends its transfer, number 0, which is not the first in flight there
+        statement 4: kernel 0, numbered from 0, runs twice, or its statements are not adjacent
+        a statement names kernel 7, but the program has 1 kernel, numbered from 0
+        statement 4: transfer 4, numbered from 0, moves an array, so it begins once
+        statement 1: transfer 3, numbered from 0, ends, but is not in flight there
+        no statement ends the move to `D`
+        statement 3: transfer 3, numbered from 0, ends, but is not in flight there
+        statement 1: transfer 3, numbered from 0, ends, but is not in flight there
+        no statement begins transfer 4, numbered from 0, a move
+        statement 3 reads `D`, which no statement before it writes
+        statement 3 writes `D`, which is an input or was written before
+    "#]]
+    .assert_eq(&refusals);
 }
 
 /// Owners, and the elements that a leaf touches, are checked on each rank in each step.
@@ -422,10 +368,7 @@ fn programs_from_files_whose_steps_lack_something() {
         let program = program(DType::F32, operands(), completed(body)).expect("its parts fit");
         serde_json::from_str::<Program>(&serde_json::to_string(&program).expect("it is written"))
     };
-    let refused = |change, expect: Expect| {
-        let message = read(change).expect_err("a rank lacks something").to_string();
-        expect.assert_eq(&message);
-    };
+    let refused = |change| format!("{}\n", read(change).expect_err("a rank lacks something"));
     let program = read(|_| ()).expect("it is as it was derived");
     let explained = program.explain();
     assert!(explained.contains("checked when it was read\n    - in every step, each rank receives"), "{explained}");
@@ -439,33 +382,29 @@ fn programs_from_files_whose_steps_lack_something() {
     let boasting = boasting.expect("its steps are as before").explain();
     let (checked, stated) = boasting.split_once("not proved here").expect("a file's proofs");
     assert!(stated.contains("    - matching of A: all is well") && !checked.contains("all is well"), "{boasting}");
-    refused(
-        |body| body.transfers[0].region.ranges[0] = (Expr::constant(0), Expr::constant(4)),
-        expect!["statement 1: `matmul` has a transfer, number 0, whose legs do not lead to all of its part of `A`"],
-    );
-    refused(
-        |body| {
+    let refusals = [
+        refused(|body| body.transfers[0].region.ranges[0] = (Expr::constant(0), Expr::constant(4))),
+        refused(|body| {
             body.transfers[1].route =
                 Leg::Permute { owner: vec![Expr::constant(2)], served: vec![Expr::constant(0)] }.into();
             body.transfers[1].tile.capacity = 16;
-        },
-        expect!["statement 1: `matmul` has a transfer, number 1, whose legs do not lead to all of its part of `B`"],
-    );
-    refused(
-        |body| {
+        }),
+        refused(|body| {
             body.kernels[0].leaf.loops[0].low = body.kernels[0].leaf.loops[0].low.offset_by(1);
             follow_loops(body);
-        },
-        expect!["statement 1: `matmul` has a leaf that reaches outside its part of `A`"],
-    );
-    refused(
-        |body| body.kernels[0].leaf.loops[0].count = Expr::constant(3),
-        expect!["statement 1: `matmul` has a leaf that reaches outside its part of `A`"],
-    );
-    refused(
-        |body| body.kernels[0].leaf.loops[2].count = Expr::constant(3),
-        expect!["statement 1: `matmul` computes its statement 48 times on all ranks, not 64 times"],
-    );
+        }),
+        refused(|body| body.kernels[0].leaf.loops[0].count = Expr::constant(3)),
+        refused(|body| body.kernels[0].leaf.loops[2].count = Expr::constant(3)),
+    ]
+    .concat();
+    expect![[r#"
+        statement 1: `matmul` has a transfer, number 0, whose legs do not lead to all of its part of `A`
+        statement 1: `matmul` has a transfer, number 1, whose legs do not lead to all of its part of `B`
+        statement 1: `matmul` has a leaf that reaches outside its part of `A`
+        statement 1: `matmul` has a leaf that reaches outside its part of `A`
+        statement 1: `matmul` computes its statement 48 times on all ranks, not 64 times
+    "#]]
+    .assert_eq(&refusals);
 }
 
 /// Makes the accesses of a leaf follow its loops.
@@ -495,84 +434,52 @@ fn files_that_compute_some_instances_twice_are_refused() {
     };
     let rank = Expr::symbol(Symbol::Coordinate(AxisId(0)));
     read(rank.multiply(2)).expect("each rank adds two terms");
-    let refused = |first: Expr, expect: Expect| expect.assert_eq(&read(first).expect_err("it is not a program"));
-    refused(Expr::constant(0), expect!["statement 1: `matmul` computes its statement twice for some indices"]);
-    refused(
-        rank.multiply(2).offset_by(1),
-        expect!["statement 1: `matmul` has a leaf that reaches outside its part of `A`"],
-    );
+    let refused = |first: Expr| read(first).expect_err("it is not a program") + "\n";
+    let refusals = [refused(Expr::constant(0)), refused(rank.multiply(2).offset_by(1))].concat();
+    expect![[r#"
+        statement 1: `matmul` computes its statement twice for some indices
+        statement 1: `matmul` has a leaf that reaches outside its part of `A`
+    "#]]
+    .assert_eq(&refusals);
 }
 
 #[test]
 fn kernels_whose_arrays_do_not_fit() {
     program(DType::F32, operands(), product()).expect("a program");
-    check(
-        DType::F64,
-        operands(),
-        product(),
-        expect!["statement 1: `matmul` computes f32, but the program's arrays are f64"],
-    );
-    let mut short = product();
-    short.kernels[0].arrays.remove(1);
-    check(
-        DType::F32,
-        operands(),
-        short,
-        expect!["statement 1: `matmul` reads and writes 3 arrays, but the statement names 2"],
-    );
-    let mut lost = product();
-    lost.kernels[0].uses[0].tensor = TensorId(7);
-    check(
-        DType::F32,
-        operands(),
-        lost,
-        expect!["statement 1: `matmul` has transfers in another order than its inputs and then its output"],
-    );
-    let mut other = product();
-    other.transfers[0].from = End::Array(ArrayId(1));
-    check(
-        DType::F32,
-        operands(),
-        other,
-        expect!["statement 1: `matmul` has transfers between other arrays and tiles than its own"],
-    );
-    let mut product_of = product();
-    product_of.transfers[2].op = Assign::Max;
-    check(
-        DType::F32,
-        operands(),
-        product_of,
-        expect!["statement 1: `matmul` combines terms by another operation than its own"],
-    );
-    let mut named = product();
-    named.transfers[0].called = Some(polyshard_program::Pattern::Exchange);
-    check(
-        DType::F32,
-        operands(),
-        named,
-        expect![
-            "statement 1: `matmul` has a transfer, number 0, with a name or a sharding to keep, as only moves have"
-        ],
-    );
+    let changed = |change: fn(&mut Body)| {
+        let mut body = product();
+        change(&mut body);
+        refusal(DType::F32, operands(), body)
+    };
     let mut by_column = operands();
+    let refusals = [
+        refusal(DType::F64, operands(), product()),
+        changed(|body| {
+            body.kernels[0].arrays.remove(1);
+        }),
+        changed(|body| body.kernels[0].uses[0].tensor = TensorId(7)),
+        changed(|body| body.transfers[0].from = End::Array(ArrayId(1))),
+        changed(|body| body.transfers[2].op = Assign::Max),
+        changed(|body| body.transfers[0].called = Some(polyshard_program::Pattern::Exchange)),
+    ]
+    .concat();
+    expect![[r#"
+        statement 1: `matmul` computes f32, but the program's arrays are f64
+        statement 1: `matmul` reads and writes 3 arrays, but the statement names 2
+        statement 1: `matmul` has transfers in another order than its inputs and then its output
+        statement 1: `matmul` has transfers between other arrays and tiles than its own
+        statement 1: `matmul` combines terms by another operation than its own
+        statement 1: `matmul` has a transfer, number 0, with a name or a sharding to keep, as only moves have
+    "#]]
+    .assert_eq(&refusals);
     by_column[0].sharding = sharding(&[4, 5], &[]);
-    check(
-        DType::F32,
-        by_column,
-        product(),
-        expect![
-            "statement 1: `matmul` takes `A` with shape [4, 4] on the mesh (x: 2), but its array has shape [4, 5] on (x: 2)"
-        ],
-    );
     let wider = Body { mesh: Mesh::new([("x", 4)]), ..product() };
-    check(
-        DType::F32,
-        operands(),
-        wider,
-        expect![
-            "statement 1: `matmul` takes `A` with shape [4, 4] on the mesh (x: 4), but its array has shape [4, 4] on (x: 2)"
-        ],
-    );
+    let refusals = [refusal(DType::F32, by_column, product()), refusal(DType::F32, operands(), wider)].concat();
+    expect![[r#"
+        statement 1: `matmul` takes `A` with shape [4, 4] on the mesh (x: 2), but its array has shape [4, 5] on (x: 2)
+        statement 1: `matmul` takes `A` with shape [4, 4] on the mesh (x: 4), but its array has shape [4, 4] on (x: 2)
+    "#]]
+    .assert_eq(&refusals);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `--mesh` and `--shard`: arrays with given shardings, and errors.
 
 use super::Files;
-use expect_test::{Expect, expect};
+use expect_test::expect;
 use polyshard::layout::DType;
 use polyshard_testing::start::Start;
 use polyshard_testing::test_folder;
@@ -36,19 +36,30 @@ fn shardings_are_written_as_methods_too() {
 #[test]
 fn what_contradicts_is_shown_where_it_stands() {
     let files = Files::new(test_folder!("einsum_contradicting"), DType::F64, &[&[4, 6], &[5, 3], &[6, 3]]);
-    let refused = |more: &[&str], expected: Expect| {
+    let refused = |more: &[&str]| {
         let more = [&["--dry-run", "--machine", "a100", "--mesh", "x=2,y=2"], more].concat();
-        files.refused("ij,jk->ik", &["A.npy", "C.npy"], &more, expected);
+        files.refusal("ij,jk->ik", &["A.npy", "C.npy"], &more)
     };
-    refused(
-        &["--shard", "A=i @ x", "--shard", "A=j.at(y)"],
-        expect![[r#"
+    let refusals = [
+        refused(&["--shard", "A=i @ x", "--shard", "A=j.at(y)"]),
+        refused(&["--shard", "A=i.at(x), j.at(x)"]),
+        refused(&["--shard", "A=i.at(x), i.at(y)"]),
+        refused(&["--shard", "A=i.at(x), j.at(z)"]),
+        // If a word occurs twice, the error marks the wrong one.
+        refused(&["--shard", "A=i.at(y), j.at(j)"]),
+        refused(&["--shard", "A=i.at((x + A) % 2), j.at(x)"]),
+        refused(&["--shard", "A=dim(0).at((x + y) % 2), dim(1).cyclic([y, y], 2)"]),
+        refused(&["--shard", "A=i.at(x), q.at(y)"]),
+        refused(&["--shard", "A=i.at(x), j.on(y)"]),
+        refused(&["--shard", "A=i.at(x, j.at(y)"]),
+        refused(&["--shard", "A=i.at(x), j"]),
+        refused(&["--shard", "A"]),
+        refused(&["--shard", "Q=i.at(x)"]),
+        refused(&["--ranks", "3"]),
+    ]
+    .concat();
+    expect![[r#"
         error: `A` has two shardings, (i @ x) and (j @ y); give one
-    "#]],
-    );
-    refused(
-        &["--shard", "A=i.at(x), j.at(x)"],
-        expect![[r#"
         error: `i @ x` and `j @ x` both use the axis `x`, so that some elements have no owner
          --> --shard:1:17
           |
@@ -56,11 +67,6 @@ fn what_contradicts_is_shown_where_it_stands() {
           |                 ^
           |
           = help: use each axis once, or skew the second, `(x + y) % parts`
-    "#]],
-    );
-    refused(
-        &["--shard", "A=i.at(x), i.at(y)"],
-        expect![[r#"
         error: `i @ x` and `i @ y` both place the dimension `i`
          --> --shard:1:12
           |
@@ -68,11 +74,6 @@ fn what_contradicts_is_shown_where_it_stands() {
           |            ^
           |
           = help: write one list of axes, `i @ [x, y]`, or blocks of blocks, `i @ x @ y`
-    "#]],
-    );
-    refused(
-        &["--shard", "A=i.at(x), j.at(z)"],
-        expect![[r#"
         error: no axis `z`
          --> --shard:1:17
           |
@@ -80,12 +81,6 @@ fn what_contradicts_is_shown_where_it_stands() {
           |                 ^
           |
           = help: the axes are x, y
-    "#]],
-    );
-    // If a word occurs twice, the error marks the wrong one.
-    refused(
-        &["--shard", "A=i.at(y), j.at(j)"],
-        expect![[r#"
         error: no axis `j`
          --> --shard:1:17
           |
@@ -93,11 +88,6 @@ fn what_contradicts_is_shown_where_it_stands() {
           |                 ^
           |
           = help: the axes are x, y
-    "#]],
-    );
-    refused(
-        &["--shard", "A=i.at((x + A) % 2), j.at(x)"],
-        expect![[r#"
         error: no axis `A`
          --> --shard:1:13
           |
@@ -105,11 +95,6 @@ fn what_contradicts_is_shown_where_it_stands() {
           |             ^
           |
           = help: the axes are x, y
-    "#]],
-    );
-    refused(
-        &["--shard", "A=dim(0).at((x + y) % 2), dim(1).cyclic([y, y], 2)"],
-        expect![[r#"
         error: `dim(1) @ cyclic([y, y], 2)` uses the axis `y` twice
          --> --shard:1:45
           |
@@ -117,11 +102,6 @@ fn what_contradicts_is_shown_where_it_stands() {
           |                                             ^
           |
           = help: use each axis once, or skew the second, `(x + y) % parts`
-    "#]],
-    );
-    refused(
-        &["--shard", "A=i.at(x), q.at(y)"],
-        expect![[r#"
         error: no dimension of `A` is indexed by `q` alone
          --> --shard:1:12
           |
@@ -129,11 +109,6 @@ fn what_contradicts_is_shown_where_it_stands() {
           |            ^
           |
           = help: it is `A[i, j]`; a dimension can be named by number, `dim(0) @ x`
-    "#]],
-    );
-    refused(
-        &["--shard", "A=i.at(x), j.on(y)"],
-        expect![[r#"
         error: unknown division of a dimension, `on`
          --> --shard:1:14
           |
@@ -141,11 +116,6 @@ fn what_contradicts_is_shown_where_it_stands() {
           |              ^^
           |
           = help: write `.at(x)` or `.cyclic(x, 16)`
-    "#]],
-    );
-    refused(
-        &["--shard", "A=i.at(x, j.at(y)"],
-        expect![[r#"
         error: `(` is not closed
          --> --shard:1:7
           |
@@ -153,11 +123,6 @@ fn what_contradicts_is_shown_where_it_stands() {
           |       ^
           |
           = help: write `)` where it ends
-    "#]],
-    );
-    refused(
-        &["--shard", "A=i.at(x), j"],
-        expect![[r#"
         error: expected a dimension and its axes
          --> --shard:1:12
           |
@@ -165,17 +130,7 @@ fn what_contradicts_is_shown_where_it_stands() {
           |            ^
           |
           = help: write `j @ x`, `j @ [x, y]`, `j @ x @ y`, `j @ cyclic(x, 16)`, `pin(z, 0)`, or `partial(z)`
-    "#]],
-    );
-    refused(
-        &["--shard", "A"],
-        expect![[r#"
         error: cannot read `--shard A`; write a name and clauses, such as 'A=i.at(x), j.at(y)'
-    "#]],
-    );
-    refused(
-        &["--shard", "Q=i.at(x)"],
-        expect![[r#"
         error: no tensor `Q`
          --> --shard:1:1
           |
@@ -183,42 +138,29 @@ fn what_contradicts_is_shown_where_it_stands() {
           | ^
           |
           = help: the tensors are A, C, out
-    "#]],
-    );
-    refused(
-        &["--ranks", "3"],
-        expect![[r#"
         error: the mesh has 4 ranks, but the program runs on 3 ranks; give `--ranks 4`, or leave the mesh out to have one chosen
-    "#]],
-    );
+    "#]].assert_eq(&refusals);
 }
 
 #[test]
 fn sums_that_stay_apart_are_not_written_and_axes_are_no_indices() {
     let files = Files::new(test_folder!("einsum_partial"), DType::F64, &[&[6, 8], &[8, 4]]);
     let out = files.path("out.npy");
-    let refused = |more: &[&str], expected: Expect| {
+    let refused = |more: &[&str]| {
         let more = [more, &["--machine", "a100", "--out", &out]].concat();
-        files.refused("ij,jk->ik", &["A.npy", "B.npy"], &more, expected);
+        files.refusal("ij,jk->ik", &["A.npy", "B.npy"], &more)
     };
-    refused(
-        &["--mesh", "x=2", "--shard", "out=partial(x)"],
-        expect![[r#"
-            error: `partial(x)` leaves `out` in partial sums, but `--out` writes it
-             --> --shard:1:13
-              |
-            1 | out=partial(x)
-              |             ^
-              |
-              = help: leave the clause out, so that the sums are added up, or give `--dry-run`
-        "#]],
-    );
-    refused(
-        &["--mesh", "x=2,j=1"],
-        expect![[r#"
-            error: axis `j` of `--mesh` has the name of an index of `out[i, k] = A[i, j] * B[j, k]`; give the axis another name
-        "#]],
-    );
+    let refusals = [refused(&["--mesh", "x=2", "--shard", "out=partial(x)"]), refused(&["--mesh", "x=2,j=1"])].concat();
+    expect![[r#"
+        error: `partial(x)` leaves `out` in partial sums, but `--out` writes it
+         --> --shard:1:13
+          |
+        1 | out=partial(x)
+          |             ^
+          |
+          = help: leave the clause out, so that the sums are added up, or give `--dry-run`
+        error: axis `j` of `--mesh` has the name of an index of `out[i, k] = A[i, j] * B[j, k]`; give the axis another name
+    "#]].assert_eq(&refusals);
     // This command writes no file.
     files.said(
         Start::Plain,

@@ -1,7 +1,7 @@
 //! The output file: its path is checked before a schedule is chosen, and an error is printed once.
 
 use super::{COMMAND_LINE, Files};
-use expect_test::{Expect, expect};
+use expect_test::expect;
 use polyshard::layout::DType;
 use polyshard::ndarray::arr2;
 use polyshard::runtime::spmd;
@@ -17,63 +17,40 @@ fn places_that_cannot_be_written_to_are_refused_before_the_search() {
     let poly = files.path("product.poly");
     fs::write(&poly, PRODUCT).expect("the folder is ours");
     let inputs = ["A.npy", "B.npy"].map(|name| files.path(name));
-    let both = |out: &str, expected: Expect| {
+    let both = |out: &str| {
         let out = files.path(out);
-        let said = [["einsum", "ij,jk->ik"], ["run", &poly]].map(|command| {
+        let [einsum, run] = [["einsum", "ij,jk->ik"], ["run", &poly]].map(|command| {
             // No machine is measured if the result cannot be written.
             let arguments = [&command[..], &[&*inputs[0], &*inputs[1], "--out", &out, "--measure"]].concat();
-            let Ended { success, stdout, stderr, .. } = COMMAND_LINE.run(Start::Plain, &arguments);
-            assert!(!success && stdout.is_empty(), "{arguments:?} should be refused:\n{stdout}");
-            stderr.replace(&format!("{}/", files.folder.display()), "")
+            COMMAND_LINE.refusal(&arguments, &[&files.folder])
         });
-        assert_eq!(said[0], said[1]);
-        expected.assert_eq(&said[0]);
+        assert_eq!(einsum, run);
+        einsum
     };
-    both(
-        "no/folder/out.npy",
-        expect![[r#"
-            error: cannot write `no/folder/out.npy`: the folder `no/folder` does not exist; create it first
-        "#]],
-    );
-    both(
-        "A.npy",
-        expect![[r#"
-            error: cannot write `A.npy`: it is the input `A.npy`; write to another file
-        "#]],
-    );
-    both(
-        "out.txt",
-        expect![[r#"
-            error: `--out out.txt` does not end in `.npy`, which is what is written; write `--out out.npy`
-        "#]],
-    );
     fs::create_dir_all(files.path("folder")).expect("the folder is ours");
-    both(
-        "folder",
-        expect![[r#"
-            error: `--out folder` is a folder; write `--out folder/out.npy`
-        "#]],
-    );
     fs::create_dir_all(files.path("folder.npy")).expect("the folder is ours");
-    both(
-        "folder.npy",
-        expect![[r#"
-            error: cannot write `folder.npy`: it is a folder; name a file in it
-        "#]],
-    );
     // The superuser may write to read-only files.
     let locked = files.path("locked.npy");
+    let refusals =
+        [both("no/folder/out.npy"), both("A.npy"), both("out.txt"), both("folder"), both("folder.npy")].concat();
+    expect![[r#"
+        error: cannot write `no/folder/out.npy`: the folder `no/folder` does not exist; create it first
+        error: cannot write `A.npy`: it is the input `A.npy`; write to another file
+        error: `--out out.txt` does not end in `.npy`, which is what is written; write `--out out.npy`
+        error: `--out folder` is a folder; write `--out folder/out.npy`
+        error: cannot write `folder.npy`: it is a folder; name a file in it
+    "#]]
+    .assert_eq(&refusals);
     fs::write(&locked, "kept").expect("the folder is ours");
     let mut permissions = fs::metadata(&locked).expect("it is there").permissions();
     permissions.set_readonly(true);
     fs::set_permissions(&locked, permissions).expect("it is ours");
     if fs::OpenOptions::new().write(true).open(&locked).is_err() {
-        both(
-            "locked.npy",
-            expect![[r#"
+        let refused = both("locked.npy");
+        expect![[r#"
             error: cannot write `locked.npy`: no permission to write to it; write elsewhere, or change the permission
-        "#]],
-        );
+        "#]]
+        .assert_eq(&refused);
     }
     assert_eq!(fs::read_to_string(&locked).expect("it is there"), "kept");
 }
@@ -178,14 +155,9 @@ fn hints_are_printed_on_standard_error() {
 fn extents_of_1_broadcast_where_that_is_asked_for_and_an_einsum_may_begin_as_an_option() {
     let files = Files::new(test_folder!("einsum_broadcast"), DType::F64, &[&[1, 2, 3], &[5, 3, 4]]);
     let out = files.path("out.npy");
-    files.refused(
-        "...ij,...jk->...ik",
-        &["A.npy", "B.npy"],
-        &["--out", &out],
-        expect![[r#"
-            error: `...` is 1 in dimension 0 of A.npy (1 x 2 x 3) and 5 in dimension 0 of B.npy (5 x 3 x 4); extents of 1 are broadcast only with `--broadcast`, in Rust by `einsum_broadcast`
-        "#]],
-    );
+    expect![[r#"
+        error: `...` is 1 in dimension 0 of A.npy (1 x 2 x 3) and 5 in dimension 0 of B.npy (5 x 3 x 4); extents of 1 are broadcast only with `--broadcast`, in Rust by `einsum_broadcast`
+    "#]].assert_eq(&files.refusal("...ij,...jk->...ik", &["A.npy", "B.npy"], &["--out", &out]));
     for ranks in ["1", "3"] {
         let more = ["--broadcast", "--out", &out, "--ranks", ranks, "--machine", "a100"];
         files.said(Start::Plain, "...ij,...jk->...ik", &["A.npy", "B.npy"], &more);

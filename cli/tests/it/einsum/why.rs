@@ -1,7 +1,7 @@
 //! `--why`: another schedule next to the chosen one.
 
 use super::Files;
-use expect_test::{Expect, expect};
+use expect_test::expect;
 use polyshard::layout::DType;
 use polyshard_testing::start::{Ended, Start};
 use polyshard_testing::test_folder;
@@ -51,19 +51,20 @@ fn another_schedule_is_compared_or_said_to_be_impossible() {
 #[test]
 fn chains_that_cannot_be_read_are_shown() {
     let files = Files::new(test_folder!("einsum_why_refused"), DType::F32, &[&[8, 8], &[8, 8]]);
-    let refused = |why: &str, expected: Expect| {
+    let refused = |why: &str| {
         let more = ["--ranks", "2", "--machine", "a100", "--why", why];
-        files.refused("ij,jk->ik", &["A.npy", "B.npy"], &more, expected);
+        files.refusal("ij,jk->ik", &["A.npy", "B.npy"], &more)
     };
-    refused(
-        "auto",
-        expect![[r#"
+    let other = "fn f(A: [f32; 8]) -> B: [f32; 8] { B[i] = A[i] }\n.split(i, a, b, 2)";
+    let refusals = [
+        refused("auto"),
+        refused("devide(i, a, b, 2).split(j, a, b)"),
+        refused("mesh(x: 2)\n.distribute([i], [io], [ii]\n.tensorize([ii, k, j])"),
+        refused(other),
+    ]
+    .concat();
+    expect![[r#"
         error: `--why auto` does not name a schedule; write the steps to compare
-    "#]],
-    );
-    refused(
-        "devide(i, a, b, 2).split(j, a, b)",
-        expect![[r#"
         error: no schedule step `devide`
          --> --why:1:1
           |
@@ -79,11 +80,6 @@ fn chains_that_cannot_be_read_are_shown() {
           |                                 ^
           |
           = help: write `.split(k, ko, ki, 64)`
-    "#]],
-    );
-    refused(
-        "mesh(x: 2)\n.distribute([i], [io], [ii]\n.tensorize([ii, k, j])",
-        expect![[r#"
         error: `(` is not closed
          --> --why:2:12
           |
@@ -91,15 +87,8 @@ fn chains_that_cannot_be_read_are_shown() {
           |            ^
           |
           = help: write `)` where it ends
-    "#]],
-    );
-    let other = "fn f(A: [f32; 8]) -> B: [f32; 8] { B[i] = A[i] }\n.split(i, a, b, 2)";
-    refused(
-        other,
-        expect![[r#"
         error: `--why` is about `fn f(A: [f32; 8]) -> B: [f32; 8] { B[i] = A[i] }`, but the einsum is `fn einsum(A: [f32; 8, 8], B: [f32; 8, 8]) -> out: [f32; 8, 8] { out[i, k] = A[i, j] * B[j, k] }`; give the chain alone
-    "#]],
-    );
+    "#]].assert_eq(&refusals);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Mistakes in files of kernels and in their names, shown in place.
 
 use super::{COMMAND_LINE, Folder, example, words};
-use expect_test::{Expect, expect};
+use expect_test::expect;
 use polyshard_testing::start::{Ended, Start};
 use polyshard_testing::test_folder;
 use std::fs;
@@ -12,25 +12,31 @@ fn mistakes_are_shown_where_they_stand() {
     let folder = Folder(test_folder!("poly_mistakes"));
     let (arrays, out) = (folder.arrays("f32", &["6,7", "7,5"]), folder.path("out.npy"));
     let summa = fs::read_to_string(example("summa")).expect("the example");
-    let refused = |text: &str, expected: Expect| {
-        folder.refused(&words(&["run", &folder.poly(text)], &arrays, &["--out", &out]), expected);
-    };
-    // An unknown step, and a kernel without mesh.
-    refused(
-        &summa.replace(".divide(k, ko, ki, 2)", ".tile(k, ko, ki, 2)"),
-        expect![[r#"
-            error: no schedule step `tile`
-             --> kernels.poly:8:2
-              |
-            8 | .tile(k, ko, ki, 2)
-              |  ^^^^
-              |
-              = help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect` and `expect_overlap`
-        "#]],
-    );
-    refused(
-        &summa[..summa.find("mesh").expect("a mesh")],
-        expect![[r#"
+    let refused = |text: &str| folder.refusal(&words(&["run", &folder.poly(text)], &arrays, &["--out", &out]));
+    // Kernels that do not fit together.
+    let second = "fn second(C: [T; m, m], A: [T; m, k]) -> D: [T; m, k] { D[i, j] = C[i, l] * A[l, j] }\n";
+    let refusals = [
+        // An unknown step, and a kernel without mesh.
+        refused(&summa.replace(".divide(k, ko, ki, 2)", ".tile(k, ko, ki, 2)")),
+        refused(&summa[..summa.find("mesh").expect("a mesh")]),
+        // A step that cannot be applied, and a schedule that is not legal as a whole.
+        refused(&summa.replace("communicate(A, ko)", "communicate(A, kq)")),
+        refused(&summa.replace("[mi, ni, ki]", "[mi, ni, ko]")),
+        refused(&summa.replace("A[m, k] *", "A[k, m] *")),
+        refused(&summa.replace("[T; k, n]", "[T; n, k]")),
+        refused(&summa.replace("[T; ", "[f64; ")),
+        refused(&summa.replace("T; m, n]", "T; m, q]")),
+        refused(&format!("{summa}{second}auto")),
+    ]
+    .concat();
+    expect![[r#"
+        error: no schedule step `tile`
+         --> kernels.poly:8:2
+          |
+        8 | .tile(k, ko, ki, 2)
+          |  ^^^^
+          |
+          = help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect` and `expect_overlap`
         error: `summa` has no mesh and no schedule
          --> kernels.poly:3:4
           |
@@ -38,12 +44,6 @@ fn mistakes_are_shown_where_they_stand() {
           |    ^^^^^
           |
           = help: write `mesh(x: 2)` and steps after it, or `auto`
-    "#]],
-    );
-    // A step that cannot be applied, and a schedule that is not legal as a whole.
-    refused(
-        &summa.replace("communicate(A, ko)", "communicate(A, kq)"),
-        expect![[r#"
         error: no loop `kq`
           --> kernels.poly:13:2
            |
@@ -51,11 +51,6 @@ fn mistakes_are_shown_where_they_stand() {
            |  ^^^^^^^^^^^
            |
            = help: the loops are mo, no, ko, mi, ni, ki
-    "#]],
-    );
-    refused(
-        &summa.replace("[mi, ni, ki]", "[mi, ni, ko]"),
-        expect![[r#"
         error: loop `ko` cannot be tensorized, since `A` is communicated at it
           --> kernels.poly:15:2
            |
@@ -63,11 +58,6 @@ fn mistakes_are_shown_where_they_stand() {
            |  ^^^^^^^^^
            |
            = help: leave `ko` out of `tensorize`, or communicate `A` at a loop outside the leaf
-    "#]],
-    );
-    refused(
-        &summa.replace("A[m, k] *", "A[k, m] *"),
-        expect![[r#"
         error: index `m` has extent 6 in `C[m, n]`, but 7 in `A[k, m]`
          --> kernels.poly:4:7
           |
@@ -83,11 +73,6 @@ fn mistakes_are_shown_where_they_stand() {
           |                            ^
           |
           = help: let the extents agree, use two indices, or state the range that fits: `for k in 0..6`
-    "#]],
-    );
-    refused(
-        &summa.replace("[T; k, n]", "[T; n, k]"),
-        expect![[r#"
         error: `k` is 7 in 0.npy (6 x 7) and 5 in 1.npy (7 x 5)
          --> kernels.poly:3:34
           |
@@ -95,11 +80,6 @@ fn mistakes_are_shown_where_they_stand() {
           |                                  ^
           |
           = help: give arrays that match, or use two names
-    "#]],
-    );
-    refused(
-        &summa.replace("[T; ", "[f64; "),
-        expect![[r#"
         error: `summa` computes in f64, but `0.npy` holds f32
          --> kernels.poly:3:4
           |
@@ -107,11 +87,6 @@ fn mistakes_are_shown_where_they_stand() {
           |    ^^^^^
           |
           = help: write `T` for the type that the arrays have, or convert them
-    "#]],
-    );
-    refused(
-        &summa.replace("T; m, n]", "T; m, q]"),
-        expect![[r#"
         error: `q` has no value
          --> kernels.poly:3:51
           |
@@ -119,30 +94,20 @@ fn mistakes_are_shown_where_they_stand() {
           |                                                   ^
           |
           = help: declare an input with the extent `q`, or set it: `--let q=10`
-    "#]],
-    );
-    // Kernels that do not fit together.
-    let second = "fn second(C: [T; m, m], A: [T; m, k]) -> D: [T; m, k] { D[i, j] = C[i, l] * A[l, j] }\n";
-    refused(
-        &format!("{summa}{second}auto"),
-        expect![[r#"
         error: stage 2, `second`: `C` has shape [6, 6], but `C` has [6, 5], the output of stage 1, `summa`; make them match
-    "#]],
-    );
+    "#]].assert_eq(&refusals);
     let chain = fs::read_to_string(example("chain")).expect("the example");
     let at = chain.rfind("mesh(d: 2)").expect("a mesh");
     let other = format!("{}mesh(d: 3){}", &chain[..at], &chain[at + "mesh(d: 2)".len()..]);
     let arrays = folder.arrays("f32", &["6,7", "7,5", "5,4"]);
-    folder.refused(
-        &words(&["run", &folder.poly(&other)], &arrays, &["--out", &out]),
-        expect![[r#"
+    expect![[r#"
         error: stage 2, `second` runs on the mesh (d: 3), but stage 1, `first` on (d: 2); lower all stages for one mesh
           --> kernels.poly:11:4
            |
         11 | fn second(Y: [T; m, h], V: [T; h, n]) -> Z: [T; m, n] {
            |    ^^^^^^
-    "#]],
-    );
+    "#]]
+    .assert_eq(&folder.refusal(&words(&["run", &folder.poly(&other)], &arrays, &["--out", &out])));
 }
 
 #[test]
@@ -150,47 +115,35 @@ fn files_and_arrays_that_do_not_fit_are_refused() {
     let folder = Folder(test_folder!("poly_files"));
     let (arrays, out) = (folder.arrays("f32", &["6,7", "7,5"]), folder.path("out.npy"));
     let summa = example("summa");
-    folder.refused(
-        &words(&["run", &summa], &arrays[..1], &["--out", &out]),
-        expect![[r#"
-            error: the kernels read `A` and `B`, but 1 array is given
-             --> summa.poly:3:4
-              |
-            3 | fn summa(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] {
-              |    ^^^^^
-              |
-              = help: give one array for each, in this order
-        "#]],
-    );
-    folder.refused(
-        &["run", &summa, &arrays[0], &arrays[0], "--out", &out],
-        expect![[r#"
-            error: `k` is 7 in 0.npy (6 x 7) and 6 in 0.npy (6 x 7)
-             --> summa.poly:3:31
-              |
-            3 | fn summa(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] {
-              |                               ^
-              |
-              = help: give arrays that match, or use two names
-        "#]],
-    );
-    folder.refused(
-        &["run", &folder.path("none.poly"), "--out", &out],
-        expect![[r#"
+    let refusals = [
+        folder.refusal(&words(&["run", &summa], &arrays[..1], &["--out", &out])),
+        folder.refusal(&["run", &summa, &arrays[0], &arrays[0], "--out", &out]),
+        folder.refusal(&["run", &folder.path("none.poly"), "--out", &out]),
+        folder.refusal(&words(&["run", &summa], &arrays, &["--out", &arrays[0]])),
+        folder.refusal(&words(&["run", &summa], &arrays, &["--out", &out, "--let", "alpha"])),
+    ]
+    .concat();
+    expect![[r#"
+        error: the kernels read `A` and `B`, but 1 array is given
+         --> summa.poly:3:4
+          |
+        3 | fn summa(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] {
+          |    ^^^^^
+          |
+          = help: give one array for each, in this order
+        error: `k` is 7 in 0.npy (6 x 7) and 6 in 0.npy (6 x 7)
+         --> summa.poly:3:31
+          |
+        3 | fn summa(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] {
+          |                               ^
+          |
+          = help: give arrays that match, or use two names
         error: cannot read `none.poly`: No such file or directory (os error 2)
-    "#]],
-    );
-    folder.refused(
-        &words(&["run", &summa], &arrays, &["--out", &arrays[0]]),
-        expect![[r#"
         error: cannot write `0.npy`: it is the input `0.npy`; write to another file
-    "#]],
-    );
-    folder.refused(&words(&["run", &summa], &arrays, &["--out", &out, "--let", "alpha"]), expect![[r#"
         error: invalid value 'alpha' for '--let <NAME=VALUE>': cannot read `alpha`; write a name and a number, such as n=10 or alpha=0.5
 
         For more information, try '--help'.
-    "#]]);
+    "#]].assert_eq(&refusals);
     assert!(!Path::new(&out).exists());
 }
 
@@ -214,40 +167,27 @@ fn a_mistake_is_said_once_by_all_processes() {
 fn values_are_checked_before_arrays_are_opened() {
     let folder = Folder(test_folder!("poly_let"));
     let (file, out) = (example("summa"), folder.path("out.npy"));
-    let refuse = |values: &[&str], expected: Expect| {
+    let refuse = |values: &[&str]| {
         let lets = values.iter().flat_map(|value| ["--let", value]);
         let arguments: Vec<_> = ["run", &file, "none.npy", "--out", &out].into_iter().chain(lets).collect();
-        folder.refused(&arguments, expected);
+        folder.refusal(&arguments)
     };
-    refuse(
-        &["q=3"],
-        expect![[r#"
-        error: no name `q` in `summa.poly` for `--let` to set; the names for numbers are `m`, `k`, `n`
-    "#]],
-    );
-    refuse(
-        &["C=3"],
-        expect![[r#"
-        error: no name `C` in `summa.poly` for `--let` to set; the names for numbers are `m`, `k`, `n`
-    "#]],
-    );
-    refuse(
-        &["m=2.5"],
-        expect![[r#"
-        error: `--let m=2.5`: extents, moduli and rounds are whole numbers of 64 bits; give such a number
-    "#]],
-    );
-    refuse(
-        &["m=99999999999999999999"],
-        expect![[r#"
-        error: `--let m=99999999999999999999`: extents, moduli and rounds are whole numbers of 64 bits; give such a number
-    "#]],
-    );
     let scaled = "fn scaled(A: [i64; n]) -> B: [i64; n] { B[i] = w * A[i] }\nauto";
     let values = ["--let", "n=4", "--let", "w=99999999999999999999"];
-    folder.refused(
-        &[&["lower", &folder.poly(scaled)][..], &values].concat(),
-        expect![[r#"
+    let refusals = [
+        refuse(&["q=3"]),
+        refuse(&["C=3"]),
+        refuse(&["m=2.5"]),
+        refuse(&["m=99999999999999999999"]),
+        folder.refusal(&[&["lower", &folder.poly(scaled)][..], &values].concat()),
+        refuse(&["m=2", "m=3"]),
+    ]
+    .concat();
+    expect![[r#"
+        error: no name `q` in `summa.poly` for `--let` to set; the names for numbers are `m`, `k`, `n`
+        error: no name `C` in `summa.poly` for `--let` to set; the names for numbers are `m`, `k`, `n`
+        error: `--let m=2.5`: extents, moduli and rounds are whole numbers of 64 bits; give such a number
+        error: `--let m=99999999999999999999`: extents, moduli and rounds are whole numbers of 64 bits; give such a number
         error: `1e20` does not fit `i64`
          --> kernels.poly:1:48
           |
@@ -255,21 +195,13 @@ fn values_are_checked_before_arrays_are_opened() {
           |                                                ^
           |
           = help: write a smaller number
-    "#]],
-    );
-    refuse(
-        &["m=2", "m=3"],
-        expect![[r#"
         error: two values are given for `m`; give one
-    "#]],
-    );
+    "#]].assert_eq(&refusals);
     let plain = folder.poly("fn f(A: [f32; 4]) -> B: [f32; 4] { B[i] = A[i] }\nauto");
-    folder.refused(
-        &["run", &plain, "none.npy", "--out", &out, "--let", "i=3"],
-        expect![[r#"
+    expect![[r#"
         error: no name `i` in `kernels.poly` for `--let` to set; all numbers in the file are written out
-    "#]],
-    );
+    "#]]
+    .assert_eq(&folder.refusal(&["run", &plain, "none.npy", "--out", &out, "--let", "i=3"]));
 }
 
 #[test]
@@ -277,12 +209,14 @@ fn extents_of_one_and_open_brackets_are_answered_with_what_to_write() {
     let folder = Folder(test_folder!("poly_advice"));
     let (arrays, out) = (folder.arrays("f32", &["6,7", "1,5"]), folder.path("out.npy"));
     let summa = fs::read_to_string(example("summa")).expect("the example");
-    let refuse = |text: &str, expected: Expect| {
-        folder.refused(&words(&["run", &folder.poly(text)], &arrays, &["--out", &out]), expected);
-    };
-    refuse(
-        &summa,
-        expect![[r#"
+    let refuse = |text: &str| folder.refusal(&words(&["run", &folder.poly(text)], &arrays, &["--out", &out]));
+    let refusals = [
+        refuse(&summa),
+        refuse(&summa.replace("shard(A, m @ x, k @ y)", "shard(A, m @ x, k @ y")),
+        refuse(&summa.replace("* B[k, n]\n}", "* B[k, n]\n")),
+    ]
+    .concat();
+    expect![[r#"
         error: `k` is 7 in 0.npy (6 x 7) and 1 in 1.npy (1 x 5)
          --> kernels.poly:3:31
           |
@@ -290,11 +224,6 @@ fn extents_of_one_and_open_brackets_are_answered_with_what_to_write() {
           |                               ^
           |
           = help: extents of 1 do not broadcast: declare that dimension as 1, and write 0 for its index, `A[0, j]`
-    "#]],
-    );
-    refuse(
-        &summa.replace("shard(A, m @ x, k @ y)", "shard(A, m @ x, k @ y"),
-        expect![[r#"
         error: `(` is not closed
           --> kernels.poly:10:7
            |
@@ -302,11 +231,6 @@ fn extents_of_one_and_open_brackets_are_answered_with_what_to_write() {
            |       ^
            |
            = help: write `)` where it ends
-    "#]],
-    );
-    refuse(
-        &summa.replace("* B[k, n]\n}", "* B[k, n]\n"),
-        expect![[r#"
         error: `{` is not closed
          --> kernels.poly:3:54
           |
@@ -314,8 +238,8 @@ fn extents_of_one_and_open_brackets_are_answered_with_what_to_write() {
           |                                                      ^
           |
           = help: write `}` where it ends
-    "#]],
-    );
+    "#]]
+    .assert_eq(&refusals);
 }
 
 #[test]
@@ -326,11 +250,9 @@ fn results_in_partial_sums_are_not_written() {
         "fn product(A: [T; m, k], B: [T; k, n]) -> C: [T; m, n] { C[m, n] += A[m, k] * B[k, n] }\n\
          mesh(x: 2).distribute([k], [ko], [ki]).shard(A, k @ x).shard(B, k @ x).shard(C, partial(x))",
     );
-    folder.refused(
-        &words(&["run", &poly], &arrays, &["--out", &out]),
-        expect![[r#"
+    expect![[r#"
         error: `C` is left in partial sums over x, but `--out` writes it; leave `partial` out of its `shard`
-    "#]],
-    );
+    "#]]
+    .assert_eq(&folder.refusal(&words(&["run", &poly], &arrays, &["--out", &out])));
     assert!(!Path::new(&out).exists());
 }

@@ -167,32 +167,21 @@ fn a_chain_that_is_printed_says_which_files_it_reads_in_which_order() {
         COMMAND_LINE.said(Start::Plain, &["lower", &file, &named[2], &named[1], &named[0], "--print", "chain"]);
     assert_eq!(lowered.lines().next(), Some(comment));
     // Errors about names.
-    let refused =
-        |files: &[&str], expected| folder.refused(&[&["run", &file][..], files, &["--out", &out]].concat(), expected);
-    refused(
-        &[&named[0], &arrays[0], &named[1]],
-        expect![[r#"
+    let refused = |files: &[&str]| folder.refusal(&[&["run", &file][..], files, &["--out", &out]].concat());
+    let refusals = [
+        refused(&[&named[0], &arrays[0], &named[1]]),
+        refused(&[&named[0], "Q=0.npy", &named[1]]),
+        refused(&[&named[0], &named[0], &named[1]]),
+        refused(&[&named[0], &named[1]]),
+    ]
+    .concat();
+    expect![[r#"
         error: `T1` is given by name, but `0.npy` is not; write `NAME=0.npy`, or leave out all names
-    "#]],
-    );
-    refused(
-        &[&named[0], "Q=0.npy", &named[1]],
-        expect![[r#"
         error: no array `Q` is read in `kernels.poly`; the arrays that it reads are `T1`, `T2`, `T0`
-    "#]],
-    );
-    refused(
-        &[&named[0], &named[0], &named[1]],
-        expect![[r#"
         error: two files are given for `T1`; give one
-    "#]],
-    );
-    refused(
-        &[&named[0], &named[1]],
-        expect![[r#"
         error: no file for `T0`; give `T0=FILE.npy`
-    "#]],
-    );
+    "#]]
+    .assert_eq(&refusals);
     fs::remove_file(&out).expect("it was written");
 }
 

@@ -1,7 +1,7 @@
 //! Rounds in files of kernels: their programs, and errors.
 
 use super::{COMMAND_LINE, Folder};
-use expect_test::{Expect, expect};
+use expect_test::expect;
 use polyshard_testing::start::Start;
 use polyshard_testing::test_folder;
 use std::fs;
@@ -24,38 +24,36 @@ repeat(steps, B = C, until s < -1.5) {
 #[test]
 fn mistakes_in_rounds_are_shown_where_they_are() {
     let folder = Folder(test_folder!("poly_rounds"));
-    let refuse = |text: &str, expected: Expect| {
-        folder.refused(&["lower", &folder.poly(text), "--type", "f64"], expected);
-    };
+    let refuse = |text: &str| folder.refusal(&["lower", &folder.poly(text), "--type", "f64"]);
     let kernel =
         "fn half(A: [T; 8]) -> B: [T; 8] { B[i] = 0.5 * A[i] }\nmesh(x: 2).distribute([i], [io], [ii]).shard(A, i @ x)";
-    refuse(
-        &format!("repeat 5 {{ {kernel} }}"),
-        expect![[r#"
-            error: rounds need parentheses and braces
-             --> kernels.poly:1:1
-              |
-            1 | repeat 5 { fn half(A: [T; 8]) -> B: [T; 8] { B[i] = 0.5 * A[i] }
-              | ^^^^^^
-              |
-              = help: write `repeat(100, A = B) { .. }`, with the kernels of a round in the braces
-        "#]],
-    );
-    refuse(
-        &format!("repeat(5, A = B)\n{kernel}"),
-        expect![[r#"
-            error: rounds need parentheses and braces
-             --> kernels.poly:1:1
-              |
-            1 | repeat(5, A = B)
-              | ^^^^^^
-              |
-              = help: write `repeat(100, A = B) { .. }`, with the kernels of a round in the braces
-        "#]],
-    );
-    refuse(
-        &format!("repeat(5, A: B) {{ {kernel} }}"),
-        expect![[r#"
+    let refusals = [
+        refuse(&format!("repeat 5 {{ {kernel} }}")),
+        refuse(&format!("repeat(5, A = B)\n{kernel}")),
+        refuse(&format!("repeat(5, A: B) {{ {kernel} }}")),
+        refuse(&format!("repeat(many, A = B) {{ {kernel} }}")),
+        refuse(&format!("repeat(5, A = Q, until r < 1.0) {{ {kernel} }}")),
+        refuse(&format!("repeat(5, A = B, until B < 1.0) {{ {kernel} }}")),
+        refuse(&format!("repeat(5, A = B, until B < few) {{ {kernel} }}")),
+        refuse("repeat(5, A = B) { }"),
+        refuse(&format!("{}{kernel}{}", "repeat(1, A = B) {".repeat(9), "}".repeat(9))),
+    ]
+    .concat();
+    expect![[r#"
+        error: rounds need parentheses and braces
+         --> kernels.poly:1:1
+          |
+        1 | repeat 5 { fn half(A: [T; 8]) -> B: [T; 8] { B[i] = 0.5 * A[i] }
+          | ^^^^^^
+          |
+          = help: write `repeat(100, A = B) { .. }`, with the kernels of a round in the braces
+        error: rounds need parentheses and braces
+         --> kernels.poly:1:1
+          |
+        1 | repeat(5, A = B)
+          | ^^^^^^
+          |
+          = help: write `repeat(100, A = B) { .. }`, with the kernels of a round in the braces
         error: expected `=`
          --> kernels.poly:1:12
           |
@@ -63,11 +61,6 @@ fn mistakes_in_rounds_are_shown_where_they_are() {
           |            ^
           |
           = help: write how many rounds, what is carried and what ends them: `repeat(100, A = B, until s < 1e-9)`
-    "#]],
-    );
-    refuse(
-        &format!("repeat(many, A = B) {{ {kernel} }}"),
-        expect![[r#"
         error: the number of rounds is not known
          --> kernels.poly:1:8
           |
@@ -75,11 +68,6 @@ fn mistakes_in_rounds_are_shown_where_they_are() {
           |        ^^^^
           |
           = help: write a number, or give it a value: `--let many=5`
-    "#]],
-    );
-    refuse(
-        &format!("repeat(5, A = Q, until r < 1.0) {{ {kernel} }}"),
-        expect![[r#"
         error: no kernel of the round writes `Q`
          --> kernels.poly:1:15
           |
@@ -95,21 +83,11 @@ fn mistakes_in_rounds_are_shown_where_they_are() {
           |                        ^
           |
           = help: name what one of them writes
-    "#]],
-    );
-    refuse(
-        &format!("repeat(5, A = B, until B < 1.0) {{ {kernel} }}"),
-        expect![[r#"
         error: `B` has shape [8], and its bound is 1; rounds end when a scalar, of no dimensions, is below a number
          --> kernels.poly:1:1
           |
         1 | repeat(5, A = B, until B < 1.0) { fn half(A: [T; 8]) -> B: [T; 8] { B[i] = 0.5 * A[i] }
           | ^^^^^^
-    "#]],
-    );
-    refuse(
-        &format!("repeat(5, A = B, until B < few) {{ {kernel} }}"),
-        expect![[r#"
         error: the bound that ends the rounds is not known
          --> kernels.poly:1:28
           |
@@ -117,11 +95,6 @@ fn mistakes_in_rounds_are_shown_where_they_are() {
           |                            ^^^
           |
           = help: write a number, or give it a value: `--let few=5`
-    "#]],
-    );
-    refuse(
-        "repeat(5, A = B) { }",
-        expect![[r#"
         error: there is no kernel
          --> kernels.poly:1:18
           |
@@ -129,20 +102,14 @@ fn mistakes_in_rounds_are_shown_where_they_are() {
           |                  ^
           |
           = help: write `fn f(A: [f32; m, n]) -> B: [f32; m, n] { B[i, j] = A[i, j] }`, and its schedule after it
-    "#]],
-    );
-    refuse(
-        &format!("{}{kernel}{}", "repeat(1, A = B) {".repeat(9), "}".repeat(9)),
-        expect![[r#"
-            error: rounds are nested too deeply
-             --> kernels.poly:1:145
-              |
-            1 | ...A = B) {repeat(1, A = B) {repeat(1, A = B) {repeat(1, A = B) {repeat(1, A = B) {fn half(A: [T; 8]) -> B: [T; 8] { B[i] = 0.5 * A[i] }
-              |                                                                  ^^^^^^
-              |
-              = help: nest at most 8 of them
-        "#]],
-    );
+        error: rounds are nested too deeply
+         --> kernels.poly:1:145
+          |
+        1 | ...A = B) {repeat(1, A = B) {repeat(1, A = B) {repeat(1, A = B) {repeat(1, A = B) {fn half(A: [T; 8]) -> B: [T; 8] { B[i] = 0.5 * A[i] }
+          |                                                                  ^^^^^^
+          |
+          = help: nest at most 8 of them
+    "#]].assert_eq(&refusals);
 }
 
 #[test]

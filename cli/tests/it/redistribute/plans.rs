@@ -11,32 +11,15 @@ use std::fs;
 use std::path::Path;
 
 /// Mesh, source, target; then in elements: weak and total cost, whether a permutation is needed, peak, the cost of
-/// gathering and slicing, and the elements that all devices lack. The examples 4.9 and 3.1, Listing 3, and the figures
+/// gathering and slicing, and the elements that all devices lack. The examples 4.9 and 3.1, and a figure
 /// of N. Rink et al., "Memory-efficient array redistribution through portable collective communication", arXiv
 /// 2112.01075.
 type Case = (&'static str, &'static str, &'static str, [u64; 2], bool, [u64; 3]);
 
-const CASES: [Case; 6] = [
+const CASES: [Case; 3] = [
     ("a=8", "[1{a}8, 8]", "[8, 1{a}8]", [8, 8], false, [8, 64, 56]),
     ("x=4,y=6", "[3{x}12, 2{y}12]", "[2{y}12, 3{x}12]", [12, 18], true, [6, 168, 124]),
-    ("devs=32", "[32, 64{devs}2048]", "[1{devs}32, 2048]", [2048, 2048], false, [2048, 65536, 63488]),
     ("x=4,y=4", "[32{x,y}512, 128]", "[128{x}512, 32{y}128]", [4096, 8192], true, [4096, 65536, 61440]),
-    (
-        "x=4,y=4",
-        "[32{x}128, 512, 32{y}128]",
-        "[128, 128{y}512, 128]",
-        [2621440, 2621440],
-        false,
-        [2097152, 10485760, 31457280],
-    ),
-    (
-        "a=2,b=2,c=2",
-        "[360, 184{c}368, 320]",
-        "[90{c,a}360, 368, 160{b}320]",
-        [5299200, 5299200],
-        false,
-        [21196800, 42393600, 21196800],
-    ),
 ];
 
 #[track_caller]
@@ -59,41 +42,6 @@ fn worked_examples_cost_what_the_literature_says() {
     for case in CASES {
         check_figures(&parsed(&said(&["--mesh", case.0, case.1, case.2, "--json", "--ops", "paper"])), case);
     }
-}
-
-#[test]
-fn the_figures_of_the_literature_are_reached_by_steps_that_run() {
-    let check = |mesh: &str, source: &str, target: &str, [weak, total]: [u64; 2], expected: &[&str]| {
-        let plan =
-            parsed(&said(&["--mesh", mesh, source, target, "--json", "--run", "--ops", "paper", "--type", "f32"]));
-        let steps = plan["steps"].as_array().expect("a list").iter().map(|step| step["op"].as_str().expect("a name"));
-        // Costs determine the order, as far as it matters.
-        let mut steps: Vec<_> = steps.collect();
-        steps.sort_unstable();
-        assert_eq!(steps, expected, "{source} to {target}: {plan}");
-        let costs = [weak, total].map(|elements| json!(4 * elements));
-        assert_eq!([&plan["weak_cost_bytes"], &plan["cost_bytes"]], costs.each_ref(), "{source} to {target}");
-    };
-    // Figure 3: permutations within a dimension, across dimensions, and of an axis that replicates.
-    let devices = "xdev=4,ydev=4";
-    let permuted = ["Permute"];
-    check(devices, "[64{ydev,xdev}1024, 128]", "[64{xdev,ydev}1024, 128]", [0, 8192], &permuted);
-    check(devices, "[32{xdev}128, 16{ydev}64]", "[32{ydev}128, 16{xdev}64]", [0, 512], &permuted);
-    check(devices, "[32{xdev}128]", "[32{ydev}128]", [0, 32], &permuted);
-    // Figure 5, the better of the two ways in each row; the first needs its permutation.
-    let cube = "[32{x}128, 512, 32{y}128]";
-    check("x=4,y=4", "[32{x,y}512, 128]", "[128{x}512, 32{y}128]", [4096, 8192], &["AllToAll", "Permute"]);
-    check("x=4,y=4", cube, "[128, 32{y,x}512, 128]", [1048576, 1048576], &["AllToAll", "AllToAll"]);
-    check("x=4,y=4", cube, "[128, 128{y}512, 128]", [2621440, 2621440], &["AllGather", "AllToAll"]);
-    // Figure 12 has 384 without a permutation; up to one, 320 is enough.
-    let smaller = ["AllGather", "AllToAll", "Permute", "Slice"];
-    check("x=4,y=2,z=4", "[1{y,x}8, 8, 8, 4]", "[8, 4{y}8, 2{x}8, 4]", [320, 384], &smaller);
-    // Figure 13, P2 and P3 as written there; P1 is among the cases above.
-    let abc = "a=2,b=2,c=2";
-    let sliced = ["AllToAll", "Slice"];
-    check(abc, "[80, 40{c:2}80, 72, 64]", "[40{b:2}80, 80, 36{c:2}72, 64]", [7372800; 2], &sliced);
-    let sliced = ["AllToAll", "Slice", "Slice"];
-    check(abc, "[296, 360, 156{c:2}312]", "[74{b:2,c:2}296, 180{a:2}360, 312]", [4155840; 2], &sliced);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Reuse of tiles that no kernel keeps.
 
 use super::{array, by_rows, mesh};
-use expect_test::{Expect, expect};
+use expect_test::expect;
 use polyshard_dsl::{Var, parse_kernel};
 use polyshard_layout::{Axis, Mesh, Neighbours, Placement, Reach, Sharding};
 use polyshard_polyhedral::Schedule;
@@ -54,29 +54,18 @@ fn a_tile_that_no_kernel_keeps() {
     let alone = program.nests().map(|nest| nest.report.traffic_bytes).collect::<Vec<_>>();
     assert_eq!(alone, [2 * 4 * 4, 0]);
     assert_eq!(program.report().tile_bytes, 4 * 4 * 4);
-    let refused = |(from, is_elsewhere, is_turned): (usize, bool, bool), expect: Expect| {
+    let refused = |from, is_elsewhere, is_turned| {
         let (arrays, body) = kept(from, is_elsewhere, is_turned);
-        let error = super::program(DType::F32, arrays, body).expect_err("no tile holds it");
-        expect.assert_eq(&error.to_string());
+        super::refusal(DType::F32, arrays, body)
     };
-    refused(
-        (1, true, false),
-        expect!["statement 2: `matmul` has transfers between other arrays and tiles than its own"],
-    );
-    refused(
-        (0, false, false),
-        expect!["statement 2: `matmul` has transfers between other arrays and tiles than its own"],
-    );
-    refused(
-        (2, false, false),
-        expect!["statement 2: `matmul` has transfers in another order than its inputs and then its output"],
-    );
-    refused(
-        (1, false, true),
-        expect![
-            "statement 1: `matmul` reads `B` from the tile of transfer 1, but no kernel before it in the same round leaves it there"
-        ],
-    );
+    let refusals =
+        [refused(1, true, false), refused(0, false, false), refused(2, false, false), refused(1, false, true)].concat();
+    expect![[r#"
+        statement 2: `matmul` has transfers between other arrays and tiles than its own
+        statement 2: `matmul` has transfers between other arrays and tiles than its own
+        statement 2: `matmul` has transfers in another order than its inputs and then its output
+        statement 1: `matmul` reads `B` from the tile of transfer 1, but no kernel before it in the same round leaves it there
+    "#]].assert_eq(&refusals);
 }
 
 /// Two stencils on a square in blocks, of which the second one needs more of it.
@@ -131,14 +120,8 @@ fn a_first_kernel_that_is_not_brought_what_the_second_one_reads() {
         let error = both([PLUS, wide], restored).expect_err("corners or rims are missing");
         assert!(error.starts_with("statement 2: `around` has a leaf that rea"), "{error}");
     }
-    let refused = |kernels: [&str; 2], change: &dyn Fn(&mut Body), expect: Expect| {
-        expect.assert_eq(&both(kernels, change).expect_err("it is not a program"));
-    };
-    refused(
-        [PLUS, WIDE],
-        &|body| body.transfers[0].tile.capacity = 36,
-        expect!["statement 1: `around` has a transfer, number 0, of 64 elements into a tile of 36"],
-    );
+    let refused =
+        |kernels: [&str; 2], change: &dyn Fn(&mut Body)| both(kernels, change).expect_err("it is not a program") + "\n";
     let among = |reach: Neighbours| {
         move |body: &mut Body| {
             body.transfers[0].route = Leg::Halo { reach: reach.clone() }.into();
@@ -147,21 +130,20 @@ fn a_first_kernel_that_is_not_brought_what_the_second_one_reads() {
     };
     // Neighbours along one axis do not have all of it, and neighbours that differ along one axis do not have its corners.
     let near = Reach::Within { low: -1, high: 1 };
-    refused(
-        [PLUS, FULL],
-        &among(Neighbours::in_box([near, Reach::OWN])),
-        expect!["statement 1: `around` has a transfer, number 0, whose legs do not lead to all of its part of `u`"],
-    );
-    refused(
-        [PLUS, FULL],
-        &among(Neighbours::in_star([near, near])),
-        expect!["statement 2: `around` has a leaf that reads corners of its part of `u`, which are not fetched"],
-    );
-    refused(
-        [PLUS, WIDE],
-        &among(Neighbours::in_star([near, Reach::OWN])),
-        expect!["statement 1: `around` has a leaf that reads corners of its part of `u`, which are not fetched"],
-    );
+    let refusals = [
+        refused([PLUS, WIDE], &|body| body.transfers[0].tile.capacity = 36),
+        refused([PLUS, FULL], &among(Neighbours::in_box([near, Reach::OWN]))),
+        refused([PLUS, FULL], &among(Neighbours::in_star([near, near]))),
+        refused([PLUS, WIDE], &among(Neighbours::in_star([near, Reach::OWN]))),
+    ]
+    .concat();
+    expect![[r#"
+        statement 1: `around` has a transfer, number 0, of 64 elements into a tile of 36
+        statement 1: `around` has a transfer, number 0, whose legs do not lead to all of its part of `u`
+        statement 2: `around` has a leaf that reads corners of its part of `u`, which are not fetched
+        statement 1: `around` has a leaf that reads corners of its part of `u`, which are not fetched
+    "#]]
+    .assert_eq(&refusals);
 }
 
 /// Derives all that follows from the transfers of both kernels again.

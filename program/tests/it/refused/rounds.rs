@@ -1,7 +1,7 @@
 //! Invalid rounds.
 
-use super::{array, by_columns, by_rows, check, mesh, program, sharding};
-use expect_test::{Expect, expect};
+use super::{array, by_columns, by_rows, check, mesh, program, refusal, sharding};
+use expect_test::expect;
 use polyshard_dsl::Var;
 use polyshard_layout::{Placement, Sharding};
 use polyshard_polyhedral::Schedule;
@@ -32,65 +32,42 @@ fn rounds_that_do_not_leave_what_the_next_one_reads() {
     let (arrays, body) = rounds(|_, _, _| ());
     let program = program(DType::F32, arrays, body).expect("rounds");
     assert_eq!(program.report().traffic_bytes, 2 * 2 * 4 * 4, "two moves in each of two rounds, of 4 elements");
-    let refused = |changed: &dyn Fn(&mut Vec<Array>, &mut Rounds, &mut Body), expected: Expect| {
+    let refused = |changed: &dyn Fn(&mut Vec<Array>, &mut Rounds, &mut Body)| {
         let (arrays, body) = rounds(changed);
-        check(DType::F32, arrays, body, expected);
+        refusal(DType::F32, arrays, body)
     };
-    refused(
-        &|_, repeat, _| repeat.times = u64::MAX,
-        expect!["statement 1: it has 18446744073709551615 rounds, but at most 1099511627776 are allowed"],
-    );
-    refused(
-        &|_, repeat, _| repeat.carried[0].next = ArrayId(9),
-        expect!["a repetition names array 9, but the program has 4 arrays, numbered from 0"],
-    );
-    refused(
-        &|_, repeat, _| repeat.carried[0].next = ArrayId(2),
-        expect![
-            "statement 1: `A`, [0 @ x], becomes `V`, [0 @ x], and then `T`, [1 @ x]; all three need the same sharding"
-        ],
-    );
-    refused(
-        &|_, repeat, _| repeat.carried[0].next = ArrayId(0),
-        expect!["statement 1: `A` is written in each round, so it must be a temporary"],
-    );
-    refused(
-        &|_, repeat, _| repeat.carried[0].value = ArrayId(0),
-        expect!["statement 1 writes `A`, which is an input or was written before"],
-    );
-    refused(
-        &|_, repeat, _| repeat.carried.push(repeat.carried[0]),
-        expect!["statement 1: `V` or `N` is carried twice"],
-    );
-    refused(
-        &|_, repeat, _| repeat.carried.clear(),
-        expect!["statement 1: it carries nothing, so each round repeats the first"],
-    );
-    refused(
-        &|arrays, _, _| arrays[2].kind = ArrayKind::Output,
-        expect!["statement 1: each round writes the output `T`; carry it instead"],
-    );
-    refused(
-        &|_, repeat, _| repeat.until = Some(Until { scalar: ArrayId(3), below: 1.0 }),
-        expect![
-            "statement 1: `N` ends the rounds, so each round must write it, and every rank must hold it, a single \
-             element"
-        ],
-    );
-    refused(
-        &|_, repeat, _| repeat.until = Some(Until { scalar: ArrayId(7), below: 1.0 }),
-        expect!["a repetition names array 7, but the program has 4 arrays, numbered from 0"],
-    );
-    refused(
-        &|_, _, body| drop(body.statements.pop()),
-        expect!["statement 1 reads `N`, which no statement before it writes"],
-    );
-    refused(
-        &|_, _, body| body.statements.truncate(2),
-        expect!["statement 1 reads `N`, which no statement before it writes"],
-    );
     // Rounds that occur twice, or that do not exist.
     let (arrays, mut body) = rounds(|_, _, _| ());
+    let refusals = [
+        refused(&|_, repeat, _| repeat.times = u64::MAX),
+        refused(&|_, repeat, _| repeat.carried[0].next = ArrayId(9)),
+        refused(&|_, repeat, _| repeat.carried[0].next = ArrayId(2)),
+        refused(&|_, repeat, _| repeat.carried[0].next = ArrayId(0)),
+        refused(&|_, repeat, _| repeat.carried[0].value = ArrayId(0)),
+        refused(&|_, repeat, _| repeat.carried.push(repeat.carried[0])),
+        refused(&|_, repeat, _| repeat.carried.clear()),
+        refused(&|arrays, _, _| arrays[2].kind = ArrayKind::Output),
+        refused(&|_, repeat, _| repeat.until = Some(Until { scalar: ArrayId(3), below: 1.0 })),
+        refused(&|_, repeat, _| repeat.until = Some(Until { scalar: ArrayId(7), below: 1.0 })),
+        refused(&|_, _, body| drop(body.statements.pop())),
+        refused(&|_, _, body| body.statements.truncate(2)),
+    ]
+    .concat();
+    expect![[r#"
+        statement 1: it has 18446744073709551615 rounds, but at most 1099511627776 are allowed
+        a repetition names array 9, but the program has 4 arrays, numbered from 0
+        statement 1: `A`, [0 @ x], becomes `V`, [0 @ x], and then `T`, [1 @ x]; all three need the same sharding
+        statement 1: `A` is written in each round, so it must be a temporary
+        statement 1 writes `A`, which is an input or was written before
+        statement 1: `V` or `N` is carried twice
+        statement 1: it carries nothing, so each round repeats the first
+        statement 1: each round writes the output `T`; carry it instead
+        statement 1: `N` ends the rounds, so each round must write it, and every rank must hold it, a single element
+        a repetition names array 7, but the program has 4 arrays, numbered from 0
+        statement 1 reads `N`, which no statement before it writes
+        statement 1 reads `N`, which no statement before it writes
+    "#]]
+    .assert_eq(&refusals);
     body.statements.push(body.statements[0].clone());
     check(DType::F32, arrays, body, expect!["statement 4: repetition 0, numbered from 0, runs twice"]);
     let (arrays, mut body) = rounds(|_, _, _| ());

@@ -1,6 +1,6 @@
 //! Stencils whose interior is computed first, and stencils of several time steps.
 
-use expect_test::{Expect, expect};
+use expect_test::expect;
 use polyshard_dsl::{Var, parse_kernel};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::{At, Body, CounterId, Expr, Program, Statement, TileId, TimeSteps, TransferId};
@@ -25,26 +25,8 @@ fn with(schedule: &Schedule, change: impl Fn(&mut Body)) -> Result<Program, Stri
 #[test]
 fn an_interior_is_that_of_what_the_rank_owns() {
     let first = in_blocks().interior_first("u");
-    let refused = |change: &dyn Fn(&mut Body), expect: Expect| {
-        expect.assert_eq(&with(&first, change).expect_err("it is not a program"));
-    };
+    let refused = |change: &dyn Fn(&mut Body)| with(&first, change).expect_err("it is not a program") + "\n";
     with(&first, |_| ()).expect("it is as it was derived");
-    refused(
-        &|body| body.kernels[0].leaf.interior.as_mut().expect("an interior").ranges[0].0 = Expr::constant(0),
-        expect!["statement 1: `blur` has tiles or bounds that do not follow from its transfers"],
-    );
-    refused(
-        &|body| body.kernels[0].leaf.interior = None,
-        expect!["statement 1: `blur` has tiles or bounds that do not follow from its transfers"],
-    );
-    refused(
-        &|body| body.transfers[1].interior_first = true,
-        expect![
-            "statement 1: `blur` has ranks that differ on the transfer of `v`: the interior of the leaf is computed while it is in flight, but it is not fetched as a halo"
-        ],
-    );
-    let ahead = |body: &mut Body| body.transfers[0].ahead = 1;
-    expect!["statement 1: `blur` has ranks that differ on the transfer of `u`: it begins 1 iteration ahead, but no loop is around it"].assert_eq(&with(&first, ahead).expect_err("it is not a program"));
     // It may be awaited before the rims, and no later.
     let begun = Statement::End(TransferId(0), At::NOW);
     let place = |body: &Body| body.statements.iter().position(|statement| *statement == begun).expect("it is awaited");
@@ -55,6 +37,19 @@ fn an_interior_is_that_of_what_the_rank_owns() {
         };
         with(&first, change)
     };
+    let refusals = [
+        refused(&|body| body.kernels[0].leaf.interior.as_mut().expect("an interior").ranges[0].0 = Expr::constant(0)),
+        refused(&|body| body.kernels[0].leaf.interior = None),
+        refused(&|body| body.transfers[1].interior_first = true),
+        refused(&|body| body.transfers[0].ahead = 1),
+    ]
+    .concat();
+    expect![[r#"
+        statement 1: `blur` has tiles or bounds that do not follow from its transfers
+        statement 1: `blur` has tiles or bounds that do not follow from its transfers
+        statement 1: `blur` has ranks that differ on the transfer of `v`: the interior of the leaf is computed while it is in flight, but it is not fetched as a halo
+        statement 1: `blur` has ranks that differ on the transfer of `u`: it begins 1 iteration ahead, but no loop is around it
+    "#]].assert_eq(&refusals);
     assert_eq!(moved(1).expect("it waits earlier than it has to").body().statements[1], begun);
     expect!["statement 1: `blur` runs its leaf before its transfer, number 0, has ended"]
         .assert_eq(&moved(3).expect_err("it is not a program"));
@@ -66,41 +61,31 @@ fn time_steps_find_what_they_read() {
     fn of(body: &mut Body) -> &mut TimeSteps {
         body.kernels[0].time_steps.as_mut().expect("time steps")
     }
-    let refused = |change: &dyn Fn(&mut Body), expect: Expect| {
-        expect.assert_eq(&with(&steps, change).expect_err("it is not a program"));
-    };
+    let refused = |change: &dyn Fn(&mut Body)| with(&steps, change).expect_err("it is not a program") + "\n";
     with(&steps, |_| ()).expect("it is as it was derived");
-    refused(
-        &|body| body.loops[0].extent = 1,
-        expect!["statement 1: `blur` has time steps, but no loop that counts them"],
-    );
-    refused(
-        &|body| body.kernels[0].time_steps = None,
-        expect!["statement 1: `blur` has tiles or bounds that do not follow from its transfers"],
-    );
-    refused(
-        &|body| of(body).counter = CounterId(1),
-        expect!["statement 1: `blur` has time steps, but no loop that counts them"],
-    );
-    refused(
-        &|body| of(body).tile = TileId(1),
-        expect!["statement 1: `blur` has time steps, but its transfers do not surround them"],
-    );
-    refused(
-        &|body| of(body).capacity = 3,
-        expect!["statement 1: `blur` has time steps of 12 elements in buffers of 3"],
-    );
-    refused(
-        &|body| of(body).region.ranges[0].0 = Expr::constant(5),
-        expect!["statement 1: `blur` has time steps, of which the last does not compute its rank's part"],
-    );
-    refused(
-        &|body| body.loops[0].extent = 5,
-        expect!["statement 1: `blur` has time steps, of which the last does not compute its rank's part"],
-    );
     let once = in_blocks();
     let stepped =
         |body: &mut Body| body.kernels[0].time_steps = steps.lower().expect("a program").nest().time_steps.clone();
+    let refusals = [
+        refused(&|body| body.loops[0].extent = 1),
+        refused(&|body| body.kernels[0].time_steps = None),
+        refused(&|body| of(body).counter = CounterId(1)),
+        refused(&|body| of(body).tile = TileId(1)),
+        refused(&|body| of(body).capacity = 3),
+        refused(&|body| of(body).region.ranges[0].0 = Expr::constant(5)),
+        refused(&|body| body.loops[0].extent = 5),
+    ]
+    .concat();
+    expect![[r#"
+        statement 1: `blur` has time steps, but no loop that counts them
+        statement 1: `blur` has tiles or bounds that do not follow from its transfers
+        statement 1: `blur` has time steps, but no loop that counts them
+        statement 1: `blur` has time steps, but its transfers do not surround them
+        statement 1: `blur` has time steps of 12 elements in buffers of 3
+        statement 1: `blur` has time steps, of which the last does not compute its rank's part
+        statement 1: `blur` has time steps, of which the last does not compute its rank's part
+    "#]]
+    .assert_eq(&refusals);
     expect!["statement 1: `blur` has time steps, but no loop that counts them"]
         .assert_eq(&with(&once, stepped).expect_err("it is not a program"));
 }
