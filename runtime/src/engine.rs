@@ -217,7 +217,7 @@ impl<'w, T: Element> Engine<'w, T> {
             links[number].iter_mut().flatten().chain(&mut *out).for_each(Link::restart);
             let inputs = match kernel.reads_others() {
                 true => SharedInputs::publish(world, inputs, known, *transport)?,
-                false => SharedInputs::none(world, inputs),
+                false => SharedInputs::none(inputs),
             };
             open.push(Open { number, kernel, grid, groups, out, steps, inputs, output, work });
         }

@@ -46,7 +46,7 @@ impl<T: Element> Engine<'_, T> {
     ) -> Result<()> {
         let Move { there, flights } = &self.moves[number];
         match when {
-            When::Now => there.run_blocks(source.block(), target),
+            When::Now => there.run_blocks(source, target),
             When::Later if there.can_be_in_flight() => {
                 flights.begin(Posted::Messages(there.post(source.block())?));
                 Ok(())
@@ -63,10 +63,9 @@ impl<T: Element> Engine<'_, T> {
     pub(crate) fn end_move(&mut self, number: usize, source: &DistArray<T>, target: &mut DistArray<T>) -> Result<()> {
         let Move { there, flights } = &self.moves[number];
         if !there.can_be_in_flight() {
-            return there.run_blocks(source.block(), target);
+            return there.run_blocks(source, target);
         }
         let received = flights.finish(self.world.comm())?.received;
-        there.unpack(&received, source.block(), target.block_mut());
-        Ok(())
+        there.unpack(&received, source, target)
     }
 }

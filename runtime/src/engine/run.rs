@@ -231,7 +231,7 @@ impl<'r, T: Element> Run<'r, '_, T> {
     }
 
     pub(crate) fn finished(self) -> Result<()> {
-        self.open.into_iter().try_for_each(|open| {
+        self.open.into_iter().try_for_each(|mut open| {
             open.grid.world().comm().note(Some(open.work));
             open.inputs.release()
         })

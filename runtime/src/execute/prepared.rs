@@ -613,7 +613,8 @@ impl<'a, T: Element> Prepared<'a, T> {
         }
         let Array { name, sharding, .. } = self.program.array(id);
         let there = self.engine.moves().nth(number).expect("it is a move; this is a bug in polyshard");
-        there.allocate(self.world).map_err(|error| of_array(*name, sharding, error))
+        let made = DistArray::with_any_elements(self.world, there.target());
+        made.map_err(|error| of_array(*name, sharding, error))
     }
 
     /// An array for statements to write, with these initial values.

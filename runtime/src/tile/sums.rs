@@ -218,7 +218,7 @@ impl<T: Element> Link<T> {
 
     /// Whether members may see each other's tiles. If they may, tiles in flight are combined first, which keeps the order.
     fn can_meet(&mut self, group: &Group, target: &mut DistArray<T>, op: ReduceOp) -> Result<bool> {
-        if self.how.by_messages || group.near().is_none() {
+        if self.how.by_messages || group.peers().is_none() {
             return Ok(false);
         }
         for _ in 0..self.in_flight.len() {
