@@ -12,7 +12,7 @@
 //! | `wire` | real messages, each with its time |
 //!
 //! As on MPI, ranks may not notice that their collective calls differ; they do where this leads to a deadlock or to messages of other
-//! lengths. Agreement costs no time: [`exchange_headers`](Communicator::exchange_headers), [`fence`](Communicator::fence) and
+//! lengths. Agreement costs no time: [`exchange_headers`](Communicator::exchange_headers) and
 //! [`split`](Communicator::split) are the threads' own. Ranks share no memory here, since writes to it would pass no port.
 
 mod network;
@@ -183,7 +183,7 @@ impl Communicator for Emulated {
         self.count(collective.received(size, rank));
         match collective {
             CollectiveCall::Barrier => self.all_meet(),
-            CollectiveCall::Fence | CollectiveCall::Headers { .. } => self.messages.comm().collective(collective),
+            CollectiveCall::Headers { .. } => self.messages.comm().collective(collective),
             CollectiveCall::Broadcast(Broadcast::Send(data)) => self.chains(rank, data, None).map(drop),
             CollectiveCall::Broadcast(Broadcast::Receive { root, into }) => {
                 into.copy_from_slice(&self.chains(root, into, None)?);

@@ -300,18 +300,14 @@ impl Communicator for MpiCommunicator {
     }
 
     fn collective(&self, collective: CollectiveCall<'_>) -> Result<()> {
-        // Other ranks may write into this rank's memory until all have called the fence.
-        if !matches!(collective, CollectiveCall::Fence) {
-            process::check_flights()?;
-        }
+        process::check_flights()?;
         if collective.is_in_order() {
             return in_order::carry_out(self, collective);
         }
         collective.check(self.size, self.rank)?;
         let received = collective.received(self.size, self.rank);
         match collective {
-            // A rank that fails ends all processes, so no failure could end the wait at a fence early.
-            CollectiveCall::Barrier | CollectiveCall::Fence => {
+            CollectiveCall::Barrier => {
                 // SAFETY: the communicator is live.
                 checked("barrier", unsafe { ffi::MPI_Barrier(self.raw()) })?;
             }

@@ -186,20 +186,13 @@ impl Communicator for ThreadComm {
     }
 
     fn collective(&self, collective: CollectiveCall<'_>) -> Result<()> {
-        // Other ranks may write into this rank's memory until all have called the fence.
-        if !matches!(collective, CollectiveCall::Fence) {
-            self.check()?;
-        }
+        self.check()?;
         let (size, rank) = (self.size(), self.rank);
         collective.check(size, rank)?;
         let received = collective.received(size, rank);
         let collective = match collective {
             CollectiveCall::Headers { tag, header, into } => {
                 return self.shared.exchange_headers(self.group, [rank, self.this()], tag, header, into);
-            }
-            CollectiveCall::Fence => {
-                self.shared.fence(self.group);
-                return Ok(());
             }
             collective => collective,
         };
@@ -247,7 +240,7 @@ impl Communicator for ThreadComm {
                     Self::combine(contributions, start, into, combining.dtype, combining.op);
                 })?;
             }
-            CollectiveCall::Barrier | CollectiveCall::Fence | CollectiveCall::Headers { .. } => {
+            CollectiveCall::Barrier | CollectiveCall::Headers { .. } => {
                 self.meet(call, Message::eager(&[]))?;
             }
         }

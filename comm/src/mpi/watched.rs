@@ -69,10 +69,7 @@ impl Watched {
 
     /// Records this rank's call, and in a checked program agrees on it with the others.
     fn call(&self, call: &Call<'_>) -> Result<Waiting<'static>> {
-        // Other ranks may write into this rank's memory until all have called the fence.
-        if *call != Call::Fence {
-            process::check_flights()?;
-        }
+        process::check_flights()?;
         let waiting = self.lane.watch.meets(&self.lane.group, call);
         if let Some(agreement) = &self.agreement {
             agreement.reach(&self.lane.inner, &self.lane.group.members, self.lane.watch.size, call)?;
@@ -158,7 +155,7 @@ impl Communicator for Watched {
         let _waiting = self.call(&collective.call(rank, &|rank| self.lane.group.members[rank], Cow::Borrowed))?;
         // Ranks that have agreed have already waited for each other.
         match collective {
-            CollectiveCall::Barrier | CollectiveCall::Fence if self.compares() => Ok(()),
+            CollectiveCall::Barrier if self.compares() => Ok(()),
             collective => self.lane.inner.collective(collective),
         }
     }

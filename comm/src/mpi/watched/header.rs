@@ -19,10 +19,9 @@ fn words<'c>(call: &'c Call<'_>, brief: bool, mut push: impl FnMut(usize)) -> &'
         Call::ReduceScatter { dtype, op, .. } => (6, &[place(&DType::ALL, dtype), place(&OPS, op)]),
         Call::Headers { .. } => (7, &[]),
         Call::Split { color, key } => (8, &[*color, *key]),
-        Call::Fence => (9, &[]),
-        Call::SharedMemory => (10, &[]),
-        Call::End => (11, &[]),
-        Call::Exit => (12, &[]),
+        Call::SharedMemory => (9, &[]),
+        Call::End => (10, &[]),
+        Call::Exit => (11, &[]),
     };
     let counts: [&[usize]; 2] = match call {
         Call::AllGather { counts } | Call::ReduceScatter { counts, .. } => [counts, &[]],
@@ -82,10 +81,9 @@ pub(super) fn of_parts(words: &[usize], text: &str) -> Result<Call<'static>> {
         }
         [7] => Call::Headers { about: String::from(text).into() },
         [8, color, key] => Call::Split { color, key },
-        [9] => Call::Fence,
-        [10] => Call::SharedMemory,
-        [11] => Call::End,
-        [12] => Call::Exit,
+        [9] => Call::SharedMemory,
+        [10] => Call::End,
+        [11] => Call::Exit,
         _ => return Err(unreadable()),
     })
 }
@@ -133,7 +131,6 @@ mod tests {
             Call::ReduceScatter { counts: vec![8, 16].into(), dtype, op },
             Call::Headers { about: "gather to 2 of f64, ä".into() },
             Call::Split { color: 7, key: 1 },
-            Call::Fence,
             Call::SharedMemory,
             Call::End,
             Call::Exit,
