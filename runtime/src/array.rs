@@ -94,9 +94,6 @@ impl<T: Element> DistArray<T> {
     }
 
     /// Returns the array with arbitrary elements. Does not communicate.
-    ///
-    /// # Errors
-    /// As for [`from_fn`](Self::from_fn).
     pub(crate) fn with_any_elements(world: &World, sharding: &Sharding) -> Result<Self> {
         let mut array = Self::empty(world, sharding)?;
         let len = sharding.local_len(&array.coordinates);

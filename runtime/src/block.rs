@@ -25,18 +25,12 @@ pub(crate) struct Block<T> {
 
 impl<T: Pod> Block<T> {
     /// Returns a block of `len` elements for `what`, with arbitrary values.
-    ///
-    /// # Errors
-    /// If they do not fit in free memory.
     pub(crate) fn new(len: usize, what: impl Display, visibility: Visibility) -> Result<Self> {
         let (memory, _) = Memory::new::<T>(len, what, visibility)?;
         Ok(Self::of(memory, len))
     }
 
     /// Returns a block of `len` elements for `what`, each of them `value`.
-    ///
-    /// # Errors
-    /// As for [`new`](Self::new).
     pub(crate) fn filled(len: usize, value: T, what: impl Display, visibility: Visibility) -> Result<Self> {
         let (memory, zeros) = Memory::new::<T>(len, what, visibility)?;
         let mut block = Self::of(memory, len);
@@ -57,9 +51,6 @@ impl<T: Pod> Block<T> {
 
 impl<T> Block<T> {
     /// Returns the first `len` elements of the memory of this block, with arbitrary values.
-    ///
-    /// # Panics
-    /// If there is no room for that many: a bug in polyshard.
     pub(crate) fn cut(self, len: usize) -> Self {
         let room = self.room();
         assert!(len <= room, "{len} elements are in a block of {room}; this is a bug in polyshard");

@@ -31,9 +31,6 @@ pub(crate) struct Exchange {
 impl Exchange {
     /// Each rank of the grid gets the region that `region_of` returns for its coordinates, this one `region`, from owners in `reach` of
     /// their readers.
-    ///
-    /// # Panics
-    /// If an owner is out of a reach that is not a star: a bug in polyshard.
     pub(crate) fn fetch<T: Element>(
         grid: &Grid<'_>,
         reach: &Neighbours,
@@ -81,9 +78,6 @@ impl Exchange {
 
     /// As [`fetch`](Self::fetch), in the other direction: each rank of the grid sends its region to the owners in reach, to each of them if
     /// there are several.
-    ///
-    /// # Panics
-    /// If an owner is out of reach: a bug in polyshard.
     pub(crate) fn write_back<T: Element>(
         grid: &Grid<'_>,
         reach: &Neighbours,
@@ -185,9 +179,6 @@ impl Exchange {
 
     /// Copies the pieces that this rank keeps and sees, and the messages that it has received, if they are given, to their places in
     /// `region`, a buffer of the whole region.
-    ///
-    /// # Errors
-    /// If the operating system denies this rank access to another's memory.
     pub(crate) fn put_together<T: Element>(
         &self,
         source: Shards<'_, T>,
@@ -208,9 +199,6 @@ impl Exchange {
 }
 
 /// The place of `region` in the shard of the rank at `owner`, which owns all of it.
-///
-/// # Panics
-/// If it does not own all of it: a bug in polyshard.
 pub(crate) fn owned<T>(array: &DistArray<T>, owner: &[usize], region: &Region) -> Subarray {
     let own = Subarray::of(array.sharding(), owner, region);
     assert!(
@@ -226,9 +214,6 @@ pub(crate) fn owned<T>(array: &DistArray<T>, owner: &[usize], region: &Region) -
 
 /// The part of `region` that each member of a group owns, as `part` returns it for the member's coordinates; together they are all of its
 /// elements.
-///
-/// # Panics
-/// If they are not: a bug in polyshard.
 pub(crate) fn parts_of(
     group: &Group,
     sharding: &Sharding,

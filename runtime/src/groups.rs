@@ -27,9 +27,6 @@ impl Groups {
     }
 
     /// Returns the group along these axes, in these stages.
-    ///
-    /// # Panics
-    /// If it was not made: a bug in polyshard.
     pub(crate) fn along(&self, axes: &[usize], stages: Option<&Stages>) -> &Group {
         let found = self.0.iter().find(|along| along.axes == axes && along.stages.as_ref() == stages);
         &found.expect("groups are made before legs are carried out; this is a bug in polyshard").group

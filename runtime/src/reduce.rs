@@ -136,9 +136,6 @@ impl<T: Element> Reduction<T> {
     }
 
     /// As [`run`](Self::run), for data that may be shorter in some groups, such as a tile.
-    ///
-    /// # Panics
-    /// If it is longer: a bug in polyshard.
     pub(crate) fn run_steps(&self, data: &mut [T], op: ReduceOp) -> Result<()> {
         let (given, elements) = (data.len(), self.elements);
         assert!(given <= elements, "{given} elements for a reduction of {elements}: this is a bug in polyshard");

@@ -200,9 +200,6 @@ impl ShardTable {
     }
 
     /// Returns the shard of a member, which is to have as many bytes as `expected` returns, in place; the handles are those of `of`.
-    ///
-    /// # Panics
-    /// If it is hidden: a bug in polyshard.
     pub(crate) fn shard<'s, T: Element>(
         &'s self,
         of: &'s Published<'_, Owners>,
@@ -281,9 +278,6 @@ impl<'a, T: Element> Shards<'a, T> {
     }
 
     /// Returns the block of the world's rank `rank`, in place.
-    ///
-    /// # Panics
-    /// If this rank does not [see](Self::sees) it: a bug in polyshard.
     pub(crate) fn block_of(self, rank: usize) -> Result<&'a [T]> {
         match self.table.filter(|(of, _)| of.peers().comm.rank() != rank) {
             None => Ok(self.array.block()),

@@ -55,12 +55,6 @@ pub(crate) fn values_at(exprs: &[Expr], coordinates: &[i64], counters: &[i64]) -
 }
 
 /// Carries out a leg.
-///
-/// # Errors
-/// If there is too little memory, or another rank failed.
-///
-/// # Panics
-/// If no array is moved by such a leg: a bug in polyshard.
 pub(crate) fn carry_out<T: Element>(leg: &Leg<Coordinates<'_>>, at: &At<'_>, ends: Ends<'_, '_, T>) -> Result<()> {
     type Of<'a> = Coordinates<'a>;
     let values = |of: &Of<'_>| of.at(at.coordinates, at.counters);

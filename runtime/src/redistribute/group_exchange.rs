@@ -35,9 +35,6 @@ impl GroupExchange {
     /// collective.
     ///
     /// Takes time in proportion to the number of ranks.
-    ///
-    /// # Errors
-    /// If another rank failed.
     pub(super) fn new(
         world: &World,
         mesh: &Mesh,

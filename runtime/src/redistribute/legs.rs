@@ -43,9 +43,6 @@ impl Staging {
 impl Redistribution {
     /// Works out the exchanges of this route from `source` to `target`; each rank sends the elements that it owns by `kept`, a part of
     /// those that it holds. `number` is the redistribution's. Collective over the world.
-    ///
-    /// # Errors
-    /// As [`World::group`], and if another rank failed.
     pub(super) fn made(
         world: &World,
         number: u64,

@@ -45,9 +45,6 @@ pub(crate) struct Ends<'a> {
 ///             rank 1    e f | g h      e f         rank 1: c d
 ///                                                          g h
 /// ```
-///
-/// # Errors
-/// If there is too little memory, or another rank failed.
 pub(crate) fn exchange<S: Pod>(
     comm: &dyn Communicator,
     turns: Turns,
@@ -203,9 +200,6 @@ pub(crate) fn pass_on<T: Element>(
 /// before   member 0: a    member 1: b    member 2: c
 /// after    each member: a b c
 /// ```
-///
-/// # Errors
-/// As for [`exchange`].
 pub(crate) fn all_gather<S: Pod>(
     group: &Group,
     parts: &[impl Borrow<Subarray>],
@@ -252,9 +246,6 @@ pub(crate) fn all_gather<S: Pod>(
 
 /// Receives a part of a region by `carry`, which gets the receive buffer: its place in `region` if it is contiguous there, otherwise
 /// `staging`, which grows if it is too short and from which the part is then copied to its places.
-///
-/// # Errors
-/// As for [`exchange`].
 pub(crate) fn receive<T: Element>(
     part: &Subarray,
     region: &mut [T],

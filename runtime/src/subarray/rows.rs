@@ -84,9 +84,6 @@ impl<'a> Rows<'a> {
     }
 
     /// Returns the layout of the elements, of `element` bytes each, in the first of the two places, or in the second.
-    ///
-    /// # Panics
-    /// If rows have been passed already: a bug in polyshard.
     pub(crate) fn layout(&self, side: usize, element: usize) -> Layout {
         assert!(
             self.gone == 0 && !self.dims.is_empty(),
@@ -168,9 +165,6 @@ impl<'a> Rows<'a> {
     }
 
     /// Copies the next elements, `elements` of them or all that remain, of `element` bytes each. A packed side holds these elements only.
-    ///
-    /// # Panics
-    /// If a row exceeds `source` or `target`: a bug in polyshard.
     pub(crate) fn copy(&mut self, elements: usize, element: usize, source: &[u8], target: &mut [u8]) {
         let copier = match self.places[1] {
             // Streaming stores would send packed data to memory and back.

@@ -25,12 +25,6 @@ impl<T: Element> Link<T> {
     /// The root sends from its shard if the region is contiguous there and in the array, and then holds it without a copy; else it packs it
     /// once. Each other member receives `region.len()` elements; if the region is empty, which it is on all members or on none, nothing is
     /// sent. A tile's region is always broadcast at once.
-    ///
-    /// # Errors
-    /// If another rank failed, or there is too little memory for the message.
-    ///
-    /// # Panics
-    /// If the root does not own all of the region, or its tile does not hold it: a bug in polyshard.
     pub(crate) fn broadcast<'a>(
         &mut self,
         group: &Group,
@@ -144,12 +138,6 @@ impl<T: Element> Link<T> {
     /// place, unless they are gathered at once and do not follow each other in the members' order; others are staged and unpacked. An
     /// element that several members own is sent by one of them. If the region is empty, which it is on all members or on none, nothing is
     /// sent.
-    ///
-    /// # Errors
-    /// If another rank failed, or there is too little memory for the messages.
-    ///
-    /// # Panics
-    /// If the members do not own all of the region: a bug in polyshard.
     pub(crate) fn all_gather<'a>(
         &mut self,
         group: &Group,

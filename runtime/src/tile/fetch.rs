@@ -12,12 +12,6 @@ use std::rc::Rc;
 impl<T: Element> Link<T> {
     /// Holds `region` of this rank's own shard: in place if the program says so, else copied if it is scattered there. Moves no data between
     /// ranks.
-    ///
-    /// # Errors
-    /// None for a rank's own shard.
-    ///
-    /// # Panics
-    /// If this rank does not own all of it, or it does not fit the buffer: a bug in polyshard.
     pub(crate) fn own<'a>(
         &mut self,
         source: impl Into<Shards<'a, T>>,
@@ -109,9 +103,6 @@ impl<T: Element> Link<T> {
 
     /// Holds `region`: without a copy if it is one box of a shard, else in the buffer, where data from messages is already or is copied to
     /// from `received`.
-    ///
-    /// # Errors
-    /// If the operating system denies this rank access to another's memory.
     pub(super) fn hold_fetched(
         &mut self,
         source: Shards<'_, T>,

@@ -161,9 +161,6 @@ impl<T: Element> Link<T> {
     }
 
     /// Returns the link with a second buffer that takes turns with the tile's, where tiles are shifted.
-    ///
-    /// # Errors
-    /// If it does not fit in free memory.
     pub(crate) fn relay(mut self) -> Result<Self> {
         self.incoming.grow(self.tile.buffer.len(), "the second buffer of a tile")?;
         Ok(self)
@@ -172,9 +169,6 @@ impl<T: Element> Link<T> {
     /// Returns the link of an input, whose regions may be requested up to `depth` iterations before they are read. A region that a group
     /// gets from one owner travels from the owner to each member, or from member to member, which takes communicators of its own. The links
     /// are connected here, by an empty message over each, so all members of the group must call it.
-    ///
-    /// # Errors
-    /// If another rank failed.
     pub(crate) fn fetched_ahead(mut self, depth: usize, group: Option<&Group>) -> Result<Self> {
         if let Some(group) = group {
             let links = match self.how.by {
@@ -194,9 +188,6 @@ impl<T: Element> Link<T> {
     /// Returns the link of an output, whose tile may be in flight while the next `depth` are written, each in a buffer of its own. A
     /// `group` is needed if its sums are taken in pieces, which takes a communicator of its own, and connections, made by an empty message
     /// over each link: then all members of the group must call it.
-    ///
-    /// # Errors
-    /// If there is too little memory, or another rank failed.
     pub(crate) fn sent_ahead(mut self, name: &str, depth: usize, group: Option<&Group>) -> Result<Self> {
         for _ in 0..depth {
             self.spare.push(Tile::to_be_read(name, self.tile.buffer.len())?.buffer);
@@ -211,9 +202,6 @@ impl<T: Element> Link<T> {
 
     /// Returns the link, connected to the ranks in reach from which it receives ahead of time, by an empty message over each link, so all
     /// ranks of the grid must call it.
-    ///
-    /// # Errors
-    /// If another rank failed.
     pub(crate) fn connected(self, grid: &Grid<'_>, reach: &Neighbours) -> Result<Self> {
         grid.connect(reach)?;
         Ok(self)
@@ -230,17 +218,11 @@ impl<T: Element> Link<T> {
     }
 
     /// Returns the region that the tile holds, addressed by global index; `source` is the array that it was fetched from.
-    ///
-    /// # Panics
-    /// If it does not hold one box of a shard: a bug in polyshard.
     pub(crate) fn view<'a>(&'a self, source: impl Into<Shards<'a, T>>) -> View<'a, T> {
         self.tile.view(source.into())
     }
 
     /// Makes its tile that of `region`, as [`Tile::reset`]; in another buffer if the last one is in flight. Moves no data.
-    ///
-    /// # Panics
-    /// As for [`Tile::reset`].
     pub(crate) fn reset(&mut self, region: &Region, op: ReduceOp) {
         if self.tile.buffer.len() < region.len() {
             self.tile.buffer = self.spare.pop().unwrap_or_default();
@@ -258,9 +240,6 @@ impl<T: Element> Link<T> {
 
     /// Drives the transfers in flight, without waiting; returns whether some need to be polled again, which is not necessary with a
     /// [progress thread](World::poll_meanwhile).
-    ///
-    /// # Errors
-    /// If another rank failed.
     pub(crate) fn poll(&mut self, world: &World) -> Result<bool> {
         Ok(self.flights.poll(world)?)
     }
@@ -292,12 +271,6 @@ impl<T: Element> Link<T> {
     }
 
     /// Waits for the region that was requested first, which the tile then holds.
-    ///
-    /// # Errors
-    /// If another rank failed.
-    ///
-    /// # Panics
-    /// If nothing has begun: a bug in polyshard.
     pub(crate) fn arrive<'a>(&mut self, world: &World, source: impl Into<Shards<'a, T>>) -> Result<()> {
         let InFlight { region, end, .. } = self.next();
         let received = self.flights.finish(world.comm())?.received;
@@ -318,12 +291,6 @@ impl<T: Element> Link<T> {
     }
 
     /// Waits for the tile that began first, and combines the received terms into this rank's shard.
-    ///
-    /// # Errors
-    /// If another rank failed, or there is too little memory for a message.
-    ///
-    /// # Panics
-    /// If nothing has begun: a bug in polyshard.
     pub(crate) fn combine_next(
         &mut self,
         comm: &dyn Communicator,

@@ -26,12 +26,6 @@ impl<T: Element> Link<T> {
     ///
     /// Nothing is received if `region` is empty, and nothing is sent if `to` is `None` or its region is empty. A region of this rank's own
     /// shard is held, or copied if it is scattered there. Regions of tiles are always sent at once, and two buffers alternate.
-    ///
-    /// # Errors
-    /// If another rank failed, or there is too little memory for the message.
-    ///
-    /// # Panics
-    /// If a region is not the sender's own, or its tile does not hold it: a bug in polyshard.
     pub(crate) fn permute<'a>(
         &mut self,
         grid: &Grid<'_>,
@@ -75,12 +69,6 @@ impl<T: Element> Link<T> {
     /// to their readers: no other ranks are considered, so that working out the messages takes time in proportion to the number of ranks in
     /// reach. If the reach is a star, elements owned by ranks that differ from the reader along several axes are not sent: they must not be
     /// read. Around a part, that part can be read before the rest has arrived.
-    ///
-    /// # Errors
-    /// If another rank failed, or there is too little memory for the messages.
-    ///
-    /// # Panics
-    /// If a region exceeds the array, or an owner is out of a reach that is not a star: a bug in polyshard.
     pub(crate) fn exchange<'a>(
         &mut self,
         grid: &Grid<'_>,
@@ -168,12 +156,6 @@ impl<T: Element> Link<T> {
     /// A region that is contiguous in the shard is sent from there; the shard is never written, and after the first shift two buffers
     /// alternate. Sizes may differ between members, as tiles may be short or empty; empty tiles are not sent. Later, the region that the
     /// tile holds can be read until the next one arrives.
-    ///
-    /// # Errors
-    /// If another rank failed, its tile does not have the size of `region`, or there is too little memory for the message.
-    ///
-    /// # Panics
-    /// If `by` is a multiple of the group's size and `region` is not the region held: a bug in polyshard.
     pub(crate) fn shift<'a>(
         &mut self,
         group: &Group,

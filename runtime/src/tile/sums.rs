@@ -29,9 +29,6 @@ use std::sync::Arc;
 
 impl<T: Element> Link<T> {
     /// Combines the tile into this rank's own shard, where it may be scattered. Moves no data between ranks.
-    ///
-    /// # Panics
-    /// If this rank does not own all of it: a bug in polyshard.
     pub(crate) fn combine_own(&mut self, target: &mut DistArray<T>, op: ReduceOp) {
         self.tile.sums();
         let own = self.own_part(target, owned_by_this);
@@ -62,13 +59,6 @@ impl<T: Element> Link<T> {
     /// ```
     ///
     /// If the region is empty, which it is on all members or on none, nothing is sent. Stages as much data as the tile holds.
-    ///
-    /// # Errors
-    /// If another rank failed, or there is too little memory for the messages.
-    ///
-    /// # Panics
-    /// If a member that gets the sums does not own all of the region, or, later, if the order of the terms is left to the library: a bug
-    /// in polyshard.
     pub(crate) fn reduce(
         &mut self,
         group: &Group,
@@ -157,13 +147,6 @@ impl<T: Element> Link<T> {
     /// Parts that are contiguous in the tile are sent from it; others are packed first. Parts may be of any size, also empty. If the region
     /// is empty, which it is on all members or on none, nothing is sent. Stages the data that it receives, which is as much as the tile,
     /// and the packed parts.
-    ///
-    /// # Errors
-    /// If another rank failed, or there is too little memory for the messages.
-    ///
-    /// # Panics
-    /// If the members do not own all of the region, each element once, or, later, if the order of the terms is left to the library: a bug
-    /// in polyshard.
     pub(crate) fn reduce_scatter(
         &mut self,
         group: &Group,
@@ -262,12 +245,6 @@ impl<T: Element> Link<T> {
     ///
     /// Nothing is sent if the tile is empty, and nothing is received if `from` is `None` or its region is empty. Stages the data that it
     /// receives.
-    ///
-    /// # Errors
-    /// If another rank failed, or there is too little memory for the messages.
-    ///
-    /// # Panics
-    /// If a region is not the receiver's own: a bug in polyshard.
     pub(crate) fn permute_back(
         &mut self,
         grid: &Grid<'_>,
@@ -292,12 +269,6 @@ impl<T: Element> Link<T> {
     /// One message per pair of ranks; if an axis replicates the array, every owner gets its own. Stages the data that it receives. `reach`
     /// is where owners are, relative to writers: no other ranks are considered. Along axes of partial sums, the owners are those at this
     /// rank's coordinate.
-    ///
-    /// # Errors
-    /// If another rank failed, or there is too little memory for the messages.
-    ///
-    /// # Panics
-    /// If `region_of` returns a region for this rank that differs from the tile's, or an owner is out of reach: a bug in polyshard.
     pub(crate) fn write_back(
         &mut self,
         grid: &Grid<'_>,
@@ -364,12 +335,6 @@ impl<T: Element> Link<T> {
     ///
     /// Sizes may differ between members, as tiles may be short or empty; empty tiles are not sent. Stages a second tile, which alternates
     /// with the first.
-    ///
-    /// # Errors
-    /// If another rank failed, or its tile does not have the size of `region`.
-    ///
-    /// # Panics
-    /// If `by` is a multiple of the group's size and `region` is not that of its tile: a bug in polyshard.
     pub(crate) fn take_over(&mut self, group: &Group, by: i64, region: &Region) -> Result<()> {
         one_box(region);
         let [from, to] = [by, -by].map(|by| cyclic_neighbour(group, by));
@@ -393,9 +358,6 @@ impl<T: Element> Link<T> {
 
 /// Adds up the members' terms of `region`, each of which gets its part into its shard; by messages even if members could see each other's
 /// terms, if `by_messages`.
-///
-/// # Errors
-/// If there is too little memory, or another rank failed.
 pub(crate) fn scatter<T: Element>(
     group: &Group,
     by_messages: bool,
