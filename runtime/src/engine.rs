@@ -27,7 +27,7 @@ use run::Open;
 pub use run::{Leaf, Run};
 pub use table::{Coordinates, Kernel, Transfer, coordinates};
 
-pub(crate) use legs::{At, Ends, carry_out, values_at};
+pub(crate) use legs::{At, values_at};
 pub(crate) use table::RegionOf;
 
 use crate::comm::Work;
@@ -130,10 +130,10 @@ impl<'w, T: Element> Engine<'w, T> {
         };
         let steps = kernel.time_steps.as_ref().map(step);
         let steps = steps.transpose()?;
-        let inputs = kernel.inputs().iter().map(|transfer| link(transfer, &grid, &groups, None));
+        let inputs = kernel.inputs().iter().map(|transfer| link(transfer, &grid, &groups));
         self.inputs.push(inputs.collect::<Result<_>>()?);
         let written = kernel.written.as_ref().map(|written| Written::of(world, kernel.output_sharding(), written));
-        let output = link(kernel.output(), &grid, &groups, written.as_ref())?;
+        let output = link(kernel.output(), &grid, &groups)?;
         self.known.push(InputTable::of(&(&kernel.name, &kernel.statement, &kernel.shardings)));
         self.kernels.push(Prepared { kernel, grid, groups, output, steps, written });
         Ok(())
@@ -152,7 +152,7 @@ impl<'w, T: Element> Engine<'w, T> {
     /// read each other's inputs in place until it is [finished](Run::finish).
     ///
     /// # Errors
-    /// If the ranks run different programs, or another rank failed.
+    /// If the output does not have the kernel's sharding, the ranks run different programs, or another rank failed.
     ///
     /// # Panics
     /// If there is no such kernel.
@@ -208,6 +208,9 @@ impl<'w, T: Element> Engine<'w, T> {
             let Prepared { kernel, grid, groups, output: out, steps, written } = prepared;
             let work = Work { kernel: Some(kernel.name), tensor: None, at };
             world.comm().note(Some(work));
+            // Links know where the tiles go in arrays with this sharding.
+            output.expect(kernel.output().name.as_str(), kernel.output_sharding())?;
+            let written = written.as_ref();
             if kernel.assign == Assign::Set && !kernel.overwrites {
                 match written {
                     Some(written) => written.fill(output, T::ZERO),
@@ -219,7 +222,7 @@ impl<'w, T: Element> Engine<'w, T> {
                 true => SharedInputs::publish(world, inputs, known, *transport)?,
                 false => SharedInputs::none(inputs),
             };
-            open.push(Open { number, kernel, grid, groups, out, steps, inputs, output, work });
+            open.push(Open { number, kernel, grid, groups, out, steps, inputs, output, written, work });
         }
         Ok(Run { open, selected: 0, links, moves })
     }
@@ -262,14 +265,8 @@ impl<'w, T: Element> Engine<'w, T> {
     }
 }
 
-/// The link of a transfer; none if the leaf works on the shard, or reads the tile of another kernel. `written` are the elements of the
-/// output that are written, unless all are.
-fn link<T: Element>(
-    transfer: &Transfer<'_>,
-    grid: &Grid<'_>,
-    groups: &Groups,
-    written: Option<&Written>,
-) -> Result<Option<Link<T>>> {
+/// The link of a transfer; none if the leaf works on the shard, or reads the tile of another kernel.
+fn link<T: Element>(transfer: &Transfer<'_>, grid: &Grid<'_>, groups: &Groups) -> Result<Option<Link<T>>> {
     let (name, stated) = (transfer.name.as_str(), transfer.tile);
     if transfer.reused.is_some() || stated.buffers == Buffers::Shard {
         return Ok(None);
@@ -282,7 +279,6 @@ fn link<T: Element>(
         sums: transfer.sums(),
         by_messages: false,
         reduction,
-        written: written.cloned(),
     };
     let group = transfer.group_ahead().map(|axes| groups.along(axes, None));
     let is_input = transfer.is_input();
@@ -296,5 +292,6 @@ fn link<T: Element>(
     };
     let peers = transfer.peers_ahead(grid.mesh());
     let peers = peers.into_iter().map(|reach| if is_input { reach } else { reach.mirrored() });
-    peers.into_iter().try_fold(link, |link, reach| link.connected(grid, &reach)).map(Some)
+    peers.into_iter().try_for_each(|reach| grid.connect(&reach))?;
+    Ok(Some(link))
 }

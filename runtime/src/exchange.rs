@@ -51,11 +51,9 @@ impl Exchange {
             gets = with_others(grid, reach, |owner, _| Subarray::read(sharding, owner, mine, region));
         }
         let found = own.len() + total(&gets);
-        assert!(
-            found == region.distinct() || reach.stencil == Stencil::Star,
-            "{found} of the {} elements of {region} have an owner in reach, in an array sharded {sharding}; this is a bug in polyshard",
-            region.distinct()
-        );
+        if reach.stencil != Stencil::Star {
+            all_found(found, region, sharding);
+        }
         let (seen, receives) = gets.into_iter().partition(|(owner, _)| source.sees(*owner));
         Self { me: grid.world().rank(), keep: vec![Rc::new(own)], sends, receives, seen }
     }
@@ -95,13 +93,8 @@ impl Exchange {
         let receives =
             with_others(grid, &reach.mirrored(), |writer, indices| of_term(writer, mine, &region_of(indices)));
         let own = Subarray::of(sharding, mine, region);
-        let delivered = total(&sends) + own.len();
-        assert!(
-            delivered >= region.len(),
-            "{delivered} of the {} elements of {region} have an owner in reach, in an array sharded {sharding}; this is a \
-             bug in polyshard",
-            region.len()
-        );
+        // Each of several owners of an element gets its own.
+        all_found((total(&sends) + own.len()).min(region.distinct()), region, sharding);
         Self { me: grid.world().rank(), keep: vec![Rc::new(own)], sends, receives, seen: Vec::new() }
     }
 
@@ -201,14 +194,7 @@ impl Exchange {
 /// The place of `region` in the shard of the rank at `owner`, which owns all of it.
 pub(crate) fn owned<T>(array: &DistArray<T>, owner: &[usize], region: &Region) -> Subarray {
     let own = Subarray::of(array.sharding(), owner, region);
-    assert!(
-        own.len() == region.distinct(),
-        "the rank at {owner:?} owns {} of the {} elements of {region} of an array sharded {}; this is a bug in \
-         polyshard",
-        own.len(),
-        region.distinct(),
-        array.sharding()
-    );
+    all_found(own.len(), region, array.sharding());
     own
 }
 
@@ -221,14 +207,17 @@ pub(crate) fn parts_of(
     part: impl Fn(&[usize]) -> Subarray,
 ) -> Vec<Subarray> {
     let parts: Vec<_> = (0..group.size()).map(|member| part(&group.coordinates(member))).collect();
-    let total: usize = parts.iter().map(Subarray::len).sum();
-    assert!(
-        total == region.distinct(),
-        "the members of a group own {total} of the {} elements of {region} of an array sharded {sharding}; this is a bug in \
-         polyshard",
-        region.distinct(),
-    );
+    all_found(parts.iter().map(Subarray::len).sum(), region, sharding);
     parts
+}
+
+/// Checks that all elements of a region have been found where their owners are said to be.
+pub(crate) fn all_found(found: usize, region: &Region, sharding: &Sharding) {
+    let all = region.distinct();
+    assert!(
+        found == all,
+        "{found} of the {all} elements of {region} have an owner in reach, in an array sharded {sharding}; this is a bug in polyshard"
+    );
 }
 
 /// Returns the number of elements of all pieces.

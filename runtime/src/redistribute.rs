@@ -23,15 +23,16 @@ pub(crate) mod legs;
 mod tests;
 
 use crate::comm::SharedMemory;
-use crate::engine::{At, Coordinates, Ends, carry_out};
+use crate::engine::{At, Coordinates};
 use crate::groups::Groups;
 use crate::instances::Instances;
 use crate::layout::Sharding;
+use crate::memory::Buffer;
 use crate::reduce::Steps;
 use crate::subarray::Subarray;
 use crate::{DistArray, Element, RedistributionError, ReduceOp, Region, Result, Transport, World};
 use group_exchange::GroupExchange;
-use legs::{Arrays, Held, Staging};
+use legs::{Arrays, Held};
 use polyshard_program::{Direction, Leg, Route};
 use std::cell::RefCell;
 use std::panic::Location;
@@ -81,7 +82,9 @@ pub struct Redistribution {
     apart: Option<(usize, usize)>,
     /// The largest scattered piece on each side, on any rank.
     scattered: [usize; 2],
-    staging: RefCell<Staging>,
+    /// The buffers in which messages are packed and unpacked, allocated in the first run and reused: 8-byte words, so that every element
+    /// type is aligned.
+    staging: RefCell<[Buffer<u64>; 2]>,
 }
 
 impl Redistribution {
@@ -107,7 +110,7 @@ impl Redistribution {
     /// As [`new`](Self::new), by the route that suits elements of `element` bytes.
     fn between(world: &World, source: &Sharding, target: &Sharding, element: usize) -> Result<Self> {
         check::shardings(world, source, target)?;
-        Self::going(world, source, None, target, &Route::between(source, target, element))
+        Self::made(world, source, None, target, &Route::between(source, target, element))
     }
 
     /// As [`new`](Self::new), by this route. If `kept` is given, each rank sends only the elements that it owns by that sharding, a part of
@@ -139,22 +142,9 @@ impl Redistribution {
                 check::holds(world, source, kept, target)?;
             }
             route.check_between(kept.unwrap_or(source), target).map_err(RedistributionError::from)?;
-            Self::going(world, source, kept, target, route)
+            Self::made(world, source, kept, target, route)
         };
         checked().map_err(|error| error.at(at))
-    }
-
-    /// As [`by`](Self::by), after its checks.
-    fn going(
-        world: &World,
-        source: &Sharding,
-        kept: Option<&Sharding>,
-        target: &Sharding,
-        route: &Route,
-    ) -> Result<Self> {
-        let number = world.number_redistribution();
-        check::agree(world, number, source, kept, target, route)?;
-        Self::made(world, number, [source, kept.unwrap_or(source), target], route)
     }
 
     /// Sets the transport; the default is [that of the world](World::transport). All ranks must set the same.
@@ -258,7 +248,7 @@ impl Redistribution {
         let at = At { groups: &self.groups, coordinates: &[], counters: &[] };
         for (leg, direction) in &self.legs {
             let (held, is_there, closes_sums) = (&mut held, &mut is_there, *direction != Direction::In);
-            carry_out(leg, &at, Ends::Arrays(Arrays { of: self, held, target, closes_sums, is_there }))?;
+            Arrays { of: self, held, target, closes_sums, is_there }.carry_out(leg, &at)?;
         }
         if !is_there {
             target.block_mut().copy_from_slice(&held);

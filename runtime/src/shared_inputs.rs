@@ -54,6 +54,7 @@ pub(crate) struct ShardTable {
 /// An array whose shards this rank reads in place, as far as it sees them.
 ///
 /// It is made from [`SharedInputs`] while a program runs, or from an array alone: then other shards are received in messages.
+#[derive(Clone, Copy)]
 pub(crate) struct Shards<'a, T> {
     array: &'a DistArray<T>,
     table: Option<(&'a Published<'a, Owners>, &'a ShardTable)>,
@@ -221,14 +222,6 @@ impl ShardTable {
     }
 }
 
-impl<T> Clone for Shards<'_, T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for Shards<'_, T> {}
-
 impl<'a, T> From<&'a DistArray<T>> for Shards<'a, T> {
     fn from(array: &'a DistArray<T>) -> Self {
         Self { array, table: None }
@@ -296,7 +289,7 @@ mod tests {
     use super::*;
     use crate::comm::exchange_words;
     use crate::layout::{Mesh, Placement};
-    use crate::tile::{Link, Source, When};
+    use crate::tile::{Link, now};
     use crate::{Grid, Region, spmd};
 
     /// A vector of 12 elements in blocks over `ranks` ranks.
@@ -330,7 +323,7 @@ mod tests {
             let mut known = InputTable::default();
             let mut inputs = publish(world, &a, &mut known)?;
             let a = inputs.array(0);
-            tile.broadcast(&group, &[1], a, &region(5, 8), Source::Shards, When::Now)?;
+            tile.broadcast(&group, &[1], now(a, &region(5, 8)))?;
             let view = tile.view(a).strided(&[5], &[&[1]]);
             let address = view.data.as_ptr().addr() + view.offset as usize * size_of::<f64>();
             assert_eq!(address, owner as usize + size_of::<f64>(), "rank {}", world.rank());
@@ -351,7 +344,7 @@ mod tests {
             let mut inputs = publish(world, &a, &mut known)?;
             let a = inputs.array(0);
             let mut tile = Link::to_fetch(12)?;
-            tile.all_gather(&group, a, &region(2, 8), When::Now)?;
+            tile.all_gather(&group, now(a, &region(2, 8)))?;
             let view = tile.view(a).strided(&[2], &[&[1]]);
             assert_eq!(view.data, [2, 3, 4, 5, 6, 7]);
             inputs.release()?;
@@ -373,7 +366,7 @@ mod tests {
             let shards = inputs.array(0);
             assert!(!shards.are_shared() && !shards.sees(1 - world.rank()));
             let mut tile = Link::to_fetch(6)?;
-            tile.broadcast(&group, &[1], shards, &region(6, 9), Source::Shards, When::Now)?;
+            tile.broadcast(&group, &[1], now(shards, &region(6, 9)))?;
             assert_eq!(tile.view(shards).strided(&[6], &[&[1]]).data[..3], [6.0, 7.0, 8.0]);
             inputs.release()?;
             a.block_mut()[0] = 1.0;

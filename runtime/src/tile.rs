@@ -39,8 +39,11 @@ mod terms;
 mod written;
 
 pub(crate) use in_flight::{Flights, Posted};
-pub(crate) use link::{How, Link, Source, When, post};
+#[cfg(test)]
+pub(crate) use link::now;
+pub(crate) use link::{Fetching, How, Link, Source, When, post};
 pub(crate) use sums::scatter;
+pub(crate) use terms::Target;
 pub(crate) use written::Written;
 
 use crate::comm::Piece;

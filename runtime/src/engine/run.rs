@@ -2,7 +2,7 @@
 //!
 //! Tests: `tests/it/golden.rs`.
 
-use super::legs::{At, Ends, Input, Output, carry_out};
+use super::legs::{At, Input, Output};
 use super::moves::Move;
 use super::table::{Coordinates, Kernel};
 use crate::comm::Work;
@@ -10,7 +10,7 @@ use crate::groups::Groups;
 use crate::instances::Instances;
 use crate::leaf::{LeafBox, LeafBoxes, Ramp, Slices};
 use crate::operation::Operation;
-use crate::tile::{Link, Source, Tile, When};
+use crate::tile::{Fetching, Link, Source, Target, Tile, When, Written};
 use crate::{DistArray, Element, Grid, Polled, ReduceOp, Region, Result, SharedInputs, Strided, StridedMut, View};
 use polyshard_program::{LeafPart, Leg, TileId};
 use smallvec::SmallVec;
@@ -41,6 +41,8 @@ pub(super) struct Open<'r, 'w, T: Element> {
     pub(super) steps: &'r mut Option<[Tile<T>; 2]>,
     pub(super) inputs: SharedInputs<'r, T>,
     pub(super) output: &'r mut DistArray<T>,
+    /// The elements of the output that are written, unless all are.
+    pub(super) written: Option<&'r Written>,
     pub(super) work: Work,
 }
 
@@ -150,8 +152,9 @@ impl<'r, T: Element> Run<'r, '_, T> {
         let world = open.grid.world();
         match transfer.input {
             None => {
+                let Some(out) = open.out else { return Ok(()) };
                 let op = ReduceOp::of(open.kernel.assign);
-                open.out.as_mut().map_or(Ok(()), |out| out.combine_next(world.comm(), open.output, op))
+                out.combine_next(world.comm(), &mut Target { array: open.output, op, written: open.written })
             }
             Some(input) => {
                 let source = open.inputs.array(input);
@@ -283,20 +286,19 @@ impl<'r, T: Element> Run<'r, '_, T> {
         let (grid, coordinates) = (open.grid, open.grid.coords());
         let region_of: &dyn Fn(&[i64]) -> Region = &|at| region(at, counters);
         let at = At { groups: open.groups, coordinates, counters };
-        let ends = match transfer.input {
+        match transfer.input {
             Some(input) => {
                 let Some(link) = &mut self.links[open.number][tile.0] else { return Ok(()) };
-                let (source, is_around) = (open.inputs.array(input), transfer.tile.own_in_place);
-                let here = region_of(coordinates);
-                Ends::Input(Input { grid, link, source, from, when, is_around, here, region_of })
+                let of = Fetching { source: open.inputs.array(input), here: &region_of(coordinates), from, when };
+                Input { grid, link, of, is_around: transfer.tile.own_in_place, region_of }.carry_out(leg, &at)
             }
             None => {
                 let Some(link) = open.out else { return Ok(()) };
                 let op = ReduceOp::of(open.kernel.assign);
-                Ends::Output(Output { grid, link, target: open.output, op, when, region_of })
+                let target = &mut Target { array: open.output, op, written: open.written };
+                Output { grid, link, target, when, region_of }.carry_out(leg, &at)
             }
-        };
-        carry_out(leg, &at, ends)
+        }
     }
 
     /// Runs the leaf for these iterations.
@@ -313,9 +315,9 @@ impl<'r, T: Element> Run<'r, '_, T> {
             into = (step < last).then_some(write);
         }
         let write = match (into, out) {
-            (Some(into), _) => Target::Tile(into, true),
-            (None, Some(out)) => Target::Tile(out.tile(), false),
-            (None, None) => Target::Shard(output, kernel.overwrites),
+            (Some(into), _) => Writes::Tile(into, true),
+            (None, Some(out)) => Writes::Tile(out.tile(), false),
+            (None, None) => Writes::Shard(output, kernel.overwrites),
         };
         leaf(&Leaf { part, number: *number, kernel, links, inputs, before, write: Cell::new(Some(write)) });
     }
@@ -332,7 +334,7 @@ impl<T: Element> Open<'_, '_, T> {
 }
 
 /// What a leaf writes, and whether it gives each element that it accesses one value.
-enum Target<'o, T: Element> {
+enum Writes<'o, T: Element> {
     Tile(&'o mut Tile<T>, bool),
     Shard(&'o mut DistArray<T>, bool),
 }
@@ -349,7 +351,7 @@ pub struct Leaf<'o, 'r, T: Element> {
     inputs: &'o SharedInputs<'r, T>,
     /// What the previous time step wrote.
     before: Option<View<'o, T>>,
-    write: Cell<Option<Target<'o, T>>>,
+    write: Cell<Option<Writes<'o, T>>>,
 }
 
 impl<'o, T: Element> Leaf<'o, '_, T> {
@@ -408,8 +410,8 @@ impl<'o, T: Element> Leaf<'o, '_, T> {
     pub fn write(&self, base: &[i64], steps: &[&[i64]]) -> StridedMut<'o, T> {
         let at = self.part.moved_all(base, steps);
         let (view, overwrites) = match self.write.take().expect("a leaf takes its output once") {
-            Target::Tile(tile, overwrites) => (tile.view_mut(), overwrites),
-            Target::Shard(array, overwrites) => (array.view_mut(), overwrites),
+            Writes::Tile(tile, overwrites) => (tile.view_mut(), overwrites),
+            Writes::Shard(array, overwrites) => (array.view_mut(), overwrites),
         };
         if overwrites { view.overwritten().strided(&at, steps) } else { view.strided(&at, steps) }
     }

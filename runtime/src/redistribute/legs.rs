@@ -6,8 +6,8 @@
 //! of terms is redistributed separately, and the parts are added up. All sums are taken in the order of the coordinates, so that the bits
 //! are the same everywhere, and each rank receives no more than a reduction or a reduce-scatter has to move.
 
-use super::Redistribution;
 use super::group_exchange::GroupExchange;
+use super::{Redistribution, check};
 use crate::comm::{Combining, Communicator, Flight, Piece, Stranded, combine, exchange_words};
 use crate::engine::Coordinates;
 use crate::exchange::WithRank;
@@ -26,29 +26,19 @@ use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The buffers in which messages are packed and unpacked, allocated in the first run and reused.
-#[derive(Default)]
-pub(super) struct Staging {
-    // 8-byte words, so that every element type is aligned.
-    outgoing: Buffer<u64>,
-    incoming: Buffer<u64>,
-}
-
-impl Staging {
-    fn buffers(&mut self) -> [&mut Buffer<u64>; 2] {
-        [&mut self.outgoing, &mut self.incoming]
-    }
-}
-
 impl Redistribution {
     /// Works out the exchanges of this route from `source` to `target`; each rank sends the elements that it owns by `kept`, a part of
-    /// those that it holds. `number` is the redistribution's. Collective over the world.
+    /// those that it holds, or all. Collective over the world.
     pub(super) fn made(
         world: &World,
-        number: u64,
-        [source, kept, target]: [&Sharding; 3],
+        source: &Sharding,
+        kept: Option<&Sharding>,
+        target: &Sharding,
         route: &Route,
     ) -> Result<Self> {
+        let number = world.number_redistribution();
+        check::agree(world, number, source, kept, target, route)?;
+        let kept = kept.unwrap_or(source);
         let closed = source.closed_axes(target).map_err(RedistributionError::from)?;
         let (mesh, at) = (source.mesh(), source.mesh().coordinates(world.rank()));
         let of_legs = if closed.is_empty() { common_mesh(kept, target) } else { mesh.clone() };
@@ -138,8 +128,7 @@ impl Redistribution {
     /// Returns the bytes of the staging buffers now.
     #[cfg(test)]
     pub(super) fn staged(&self) -> usize {
-        let Staging { outgoing, incoming } = &*self.staging.borrow();
-        size_of_val(&outgoing[..]) + size_of_val(&incoming[..])
+        self.staging.borrow().iter().map(|buffer| size_of_val(&buffer[..])).sum()
     }
 
     /// Whether its messages can be in flight while something else is computed: if it is one exchange, by messages. The same on all ranks
@@ -230,8 +219,7 @@ impl Redistribution {
             }
         }
         let ends = Ends { element, source: (Place::Block, source), target: (Place::Region, target) };
-        let staging = &mut *self.staging.borrow_mut();
-        mail::exchange(comm, Turns::ByDistance, &exchange.part, ends, staging.buffers())
+        mail::exchange(comm, Turns::ByDistance, &exchange.part, ends, self.staging.borrow_mut().each_mut())
     }
 }
 
@@ -336,8 +324,7 @@ impl<T: Element> Arrays<'_, '_, T> {
         }
         let (of, exchange) = (self.of, Self::exchange_of(self.of));
         of.pass(exchange, of.transport, self.held, self.target.block_mut(), |_, from, to| {
-            let staging = &mut *of.staging.borrow_mut();
-            mail::all_gather(group, &exchange.parts(), size_of::<T>(), from, to, staging.buffers())
+            mail::all_gather(group, &exchange.parts(), size_of::<T>(), from, to, of.staging.borrow_mut().each_mut())
         })
     }
 
