@@ -369,8 +369,8 @@ pub trait Communicator {
         self.received().bytes()
     }
 
-    /// Counts bytes that this rank has read in the memory of other ranks, or that these have written into its memory, so
-    /// that [`bytes_received`](Self::bytes_received) is the same by either route.
+    /// Counts bytes that this rank has read in the memory of other ranks, so that [`bytes_received`](Self::bytes_received)
+    /// is the same by either route.
     fn count_in_place(&self, bytes: usize);
 
     /// Returns the memory that ranks of the group share. All ranks of the group must call it.

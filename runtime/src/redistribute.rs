@@ -10,7 +10,7 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `group_exchange` | the ranks that take part, and the pieces that they exchange |
+//! | `group_exchange` | the ranks that take part, and the pieces that they exchange or read in place |
 //! | `legs` | the legs, by messages unless elements are read in place |
 //! | `check` | checks of arguments |
 //!
@@ -31,8 +31,8 @@ use crate::memory::Buffer;
 use crate::reduce::Steps;
 use crate::subarray::Subarray;
 use crate::{DistArray, Element, RedistributionError, ReduceOp, Region, Result, Transport, World};
-use group_exchange::GroupExchange;
-use legs::{Arrays, Held};
+use group_exchange::{GroupExchange, Held};
+use legs::Arrays;
 use polyshard_program::{Direction, Leg, Route};
 use std::cell::RefCell;
 use std::panic::Location;

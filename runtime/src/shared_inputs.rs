@@ -369,6 +369,7 @@ mod tests {
             tile.broadcast(&group, &[1], now(shards, &region(6, 9)))?;
             assert_eq!(tile.view(shards).strided(&[6], &[&[1]]).data[..3], [6.0, 7.0, 8.0]);
             inputs.release()?;
+            drop(inputs);
             a.block_mut()[0] = 1.0;
             assert_eq!(a.block().as_ptr(), address);
             Ok(())

@@ -57,7 +57,6 @@ use crate::view::Ranges;
 use crate::{Element, Group, ReduceOp, Region, Result, Shards, View, ViewMut};
 use bytemuck::cast_slice;
 use smallvec::smallvec;
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -70,12 +69,6 @@ pub(crate) struct Tile<T> {
     buffer: Buffer<T>,
     /// The value that each element of the buffer stands for, if nothing has been written since the tile was reset.
     unset: Option<T>,
-}
-
-impl<T> fmt::Debug for Tile<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tile").field("held", &self.held).finish_non_exhaustive()
-    }
 }
 
 #[derive(Clone, Debug)]

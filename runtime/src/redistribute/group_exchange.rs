@@ -1,17 +1,19 @@
 //! Exchanges of arrays in groups: ranks that exchange no elements are in different groups and never wait for each other; a rank that only
 //! keeps its own elements is alone and does not communicate.
 
-use super::legs::Held;
-use crate::comm::{Communicator, SharedMemory, exchange_words};
+use crate::comm::{Communicator, SharedMemory, Stranded, exchange_words};
 use crate::exchange::{Exchange, WithRank, total};
 use crate::layout::{Mesh, Neighbours};
+use crate::memory::{Buffer, Segment};
 use crate::publish::{Block, Peers, Published, Publisher, Purpose, Round};
 use crate::shared_inputs::ShardTable;
 use crate::subarray::{Place, Subarray};
-use crate::{Element, Result, World};
+use crate::{DistArray, Element, Result, World};
 use smallvec::smallvec;
 use std::cell::RefCell;
+use std::ops::Deref;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// An exchange of one array for another, and the group of ranks that take part in it with this one.
 pub(super) struct GroupExchange {
@@ -125,6 +127,43 @@ impl GroupExchange {
             scattered.map(|(_, piece)| piece.len()).max().unwrap_or(0)
         };
         [largest(&self.part.sends, Place::Block), largest(&self.part.receives, Place::Region)]
+    }
+}
+
+/// This rank's part of an array, or of the sums of its terms.
+pub(crate) enum Held<'r, T> {
+    Array(&'r DistArray<T>),
+    Sums(Arc<Buffer<T>>),
+}
+
+impl<T: Element> Held<'_, T> {
+    /// What a rank holds that has no part.
+    pub(super) fn nothing() -> Self {
+        Self::Sums(Arc::default())
+    }
+
+    /// Returns the elements, and the segment that contains them, if any.
+    fn place(&self) -> (&[T], Option<(&Segment, usize)>) {
+        match self {
+            Self::Array(array) => array.place(),
+            Self::Sums(sums) => (sums, sums.segment()),
+        }
+    }
+
+    /// Returns another owner of the memory, for other ranks to read.
+    fn lend(&self) -> Stranded {
+        match self {
+            Self::Array(array) => array.lend(),
+            Self::Sums(sums) => Arc::clone(sums) as Stranded,
+        }
+    }
+}
+
+impl<T: Element> Deref for Held<'_, T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        self.place().0
     }
 }
 

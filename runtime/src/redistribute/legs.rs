@@ -6,14 +6,14 @@
 //! of terms is redistributed separately, and the parts are added up. All sums are taken in the order of the coordinates, so that the bits
 //! are the same everywhere, and each rank receives no more than a reduction or a reduce-scatter has to move.
 
-use super::group_exchange::GroupExchange;
+use super::group_exchange::{GroupExchange, Held};
 use super::{Redistribution, check};
-use crate::comm::{Combining, Communicator, Flight, Piece, Stranded, combine, exchange_words};
+use crate::comm::{Combining, Communicator, Flight, Piece, combine, exchange_words};
 use crate::engine::Coordinates;
 use crate::exchange::WithRank;
 use crate::groups::Groups;
 use crate::layout::Sharding;
-use crate::memory::{Buffer, Segment};
+use crate::memory::Buffer;
 use crate::reduce::Steps;
 use crate::subarray::mail::{self, Ends, Turns};
 use crate::subarray::{Place, Subarray};
@@ -22,7 +22,6 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use polyshard_program::{Algorithm, CHUNK, Direction, Expr, Leg, Owners, Packing, Route, common_mesh, summed_up};
 use smallvec::SmallVec;
 use std::cell::RefCell;
-use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -232,43 +231,6 @@ fn exchange_between(world: &World, [held, owned, target]: [&Sharding; 3], leg: &
     let (found, wanted) = (exchange.found(), target.local_len(&target.mesh().coordinates(world.rank())));
     assert_eq!(found, wanted, "{held} to {target} by {leg:?}; this is a bug in polyshard");
     Ok(exchange)
-}
-
-/// This rank's part of an array, or of the sums of its terms.
-pub(crate) enum Held<'r, T> {
-    Array(&'r DistArray<T>),
-    Sums(Arc<Buffer<T>>),
-}
-
-impl<T: Element> Held<'_, T> {
-    /// What a rank holds that has no part.
-    fn nothing() -> Self {
-        Self::Sums(Arc::default())
-    }
-
-    /// Returns the elements, and the segment that contains them, if any.
-    pub(super) fn place(&self) -> (&[T], Option<(&Segment, usize)>) {
-        match self {
-            Self::Array(array) => array.place(),
-            Self::Sums(sums) => (sums, sums.segment()),
-        }
-    }
-
-    /// Returns another owner of the memory, for other ranks to read.
-    pub(super) fn lend(&self) -> Stranded {
-        match self {
-            Self::Array(array) => array.lend(),
-            Self::Sums(sums) => Arc::clone(sums) as Stranded,
-        }
-    }
-}
-
-impl<T: Element> Deref for Held<'_, T> {
-    type Target = [T];
-
-    fn deref(&self) -> &[T] {
-        self.place().0
-    }
 }
 
 /// The ends of a leg between two arrays: what this rank holds before, and the target.

@@ -26,7 +26,6 @@ use crate::{Element, Group, PollHandle, ReduceOp, Reduction, Region, Result, Sha
 use bytemuck::{cast_slice, cast_slice_mut};
 use polyshard_program::Algorithm;
 use std::collections::VecDeque;
-use std::fmt;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -126,15 +125,6 @@ pub(super) enum End {
     Terms(Rc<Fetch>, Fold),
     /// This member has the sums of its own piece, and receives those of the others' pieces of the tile.
     Sums { own: Rc<Subarray>, mine: Range<usize>, others: Vec<Range<usize>> },
-}
-
-impl<T: Element> fmt::Debug for Link<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Link")
-            .field("tile", &self.tile)
-            .field("in_flight", &self.in_flight.len())
-            .finish_non_exhaustive()
-    }
 }
 
 impl<T: Element> Link<T> {
