@@ -401,8 +401,8 @@ impl World {
 /// ```
 pub struct Group {
     comm: Rc<dyn Communicator>,
-    /// The memory of the world and the members' ranks there, if all of them share it.
-    near: Option<(Rc<dyn SharedMemory>, Rc<[usize]>)>,
+    /// The memory of the world, if all members share it.
+    near: Option<Near>,
     /// The publisher of the members.
     publisher: Publisher,
     transport: Rc<Cell<Transport>>,
@@ -413,6 +413,9 @@ pub struct Group {
     /// The stages of its collectives, if they are staged.
     in_stages: Option<InStages>,
 }
+
+/// Memory that the members of a group share, and their ranks in the world whose memory it is.
+type Near = (Rc<dyn SharedMemory>, Rc<[usize]>);
 
 impl Group {
     /// Returns the communicator of the group.
