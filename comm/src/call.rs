@@ -47,7 +47,6 @@ pub(super) enum Call<'a> {
         color: usize,
         key: usize,
     },
-    Fence,
     #[cfg(feature = "mpi")]
     SharedMemory,
     /// This rank has reached the end of the program.
@@ -125,7 +124,6 @@ impl fmt::Display for Call<'_> {
             }
             Self::Headers { about } => f.write_str(about),
             Self::Split { .. } => f.write_str("split"),
-            Self::Fence => f.write_str("fence"),
             #[cfg(feature = "mpi")]
             Self::SharedMemory => f.write_str("shared_memory"),
             #[cfg(feature = "mpi")]

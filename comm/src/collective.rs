@@ -13,8 +13,6 @@ use std::borrow::Cow;
 pub enum CollectiveCall<'a> {
     /// See [`barrier`](super::Communicator::barrier).
     Barrier,
-    /// See [`fence`](super::Communicator::fence).
-    Fence,
     /// See [`broadcast`](super::Communicator::broadcast).
     Broadcast(Broadcast<'a>),
     /// See [`all_gather`](super::Communicator::all_gather).
@@ -105,7 +103,7 @@ impl<'a> CollectiveCall<'a> {
     /// Refuses arguments that rank `rank` of `size` can see to be wrong without asking the others.
     pub(super) fn check(&self, size: usize, rank: usize) -> Result<()> {
         match self {
-            Self::Barrier | Self::Fence | Self::Headers { .. } | Self::Broadcast(Broadcast::Send(_)) => Ok(()),
+            Self::Barrier | Self::Headers { .. } | Self::Broadcast(Broadcast::Send(_)) => Ok(()),
             Self::Broadcast(Broadcast::Receive { root, .. }) => check::root_receives(size, rank, *root),
             Self::AllGather { send, into, counts } => {
                 check::counts(size, counts, "into", into.len())?;
@@ -136,7 +134,6 @@ impl<'a> CollectiveCall<'a> {
     ) -> Call<'c> {
         match self {
             Self::Barrier => Call::Barrier,
-            Self::Fence => Call::Fence,
             Self::Broadcast(Broadcast::Send(data)) => Call::Broadcast { root: world_rank(rank), bytes: data.len() },
             Self::Broadcast(Broadcast::Receive { root, into }) => {
                 Call::Broadcast { root: world_rank(*root), bytes: into.len() }
@@ -176,7 +173,7 @@ impl<'a> CollectiveCall<'a> {
             received_in_sum(bytes, size, rank, root, combining.dtype, combining.by)
         };
         match self {
-            Self::Barrier | Self::Fence | Self::Headers { .. } | Self::Broadcast(Broadcast::Send(_)) => 0,
+            Self::Barrier | Self::Headers { .. } | Self::Broadcast(Broadcast::Send(_)) => 0,
             Self::Broadcast(Broadcast::Receive { into, .. }) => into.len(),
             Self::AllGather { send, into, .. } => into.len() - send.len(),
             Self::AllToAll { into, receive_counts, .. } => into.len() - receive_counts[rank],

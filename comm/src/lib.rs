@@ -351,18 +351,6 @@ pub trait Communicator {
         self.collective(CollectiveCall::Headers { tag, header, into })
     }
 
-    /// Waits until all ranks have called it, even if a rank has failed meanwhile: a [`barrier`](Self::barrier)
-    /// that never returns early (MPI 3.1, section 5.3).
-    ///
-    /// For ranks that have published memory to be written by others, and must not free it before the writes are done. All ranks
-    /// of the group must call it once the memory is published, also those that fail in between: otherwise it does not return.
-    ///
-    /// # Errors
-    /// If the MPI library reports one.
-    fn fence(&self) -> Result<()> {
-        self.collective(CollectiveCall::Fence)
-    }
-
     /// Divides the group: ranks of one `color` form a new group, in the order of (`key`, rank)
     /// (MPI 3.1, section 6.4.2). All ranks of the group must call it.
     ///
@@ -406,8 +394,8 @@ pub trait Communicator {
         self.received().bytes()
     }
 
-    /// Counts bytes that this rank has read in the memory of other ranks, or that these have written into its memory, so
-    /// that [`bytes_received`](Self::bytes_received) is the same by either route.
+    /// Counts bytes that this rank has read in the memory of other ranks, so that [`bytes_received`](Self::bytes_received)
+    /// is the same by either route.
     fn count_in_place(&self, bytes: usize);
 
     /// Returns the memory that ranks of the group share. All ranks of the group must call it.

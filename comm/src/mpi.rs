@@ -302,9 +302,8 @@ impl Communicator for MpiCommunicator {
         let received = collective.received(self.size, self.rank);
         match collective {
             // Ranks that have agreed have already waited for each other.
-            CollectiveCall::Barrier | CollectiveCall::Fence if self.is_checked() && waiting.is_some() => {}
-            // A rank that fails ends all processes, so no failure could end the wait at a fence early.
-            CollectiveCall::Barrier | CollectiveCall::Fence => {
+            CollectiveCall::Barrier if self.is_checked() && waiting.is_some() => {}
+            CollectiveCall::Barrier => {
                 // SAFETY: the communicator is live.
                 checked("barrier", unsafe { ffi::MPI_Barrier(self.raw()) })?;
             }

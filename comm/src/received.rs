@@ -9,9 +9,9 @@ pub struct Received {
     pub messages: u64,
     /// The bytes of these.
     pub bytes_by_messages: u64,
-    /// How often it has read from the memory of other ranks, or they have written into its memory, instead of a message.
+    /// How often it has read from the memory of other ranks, instead of a message.
     pub in_place: u64,
-    /// The bytes of these reads and writes.
+    /// The bytes of these reads.
     pub bytes_in_place: u64,
 }
 
@@ -50,7 +50,7 @@ impl Counter {
         received.bytes_by_messages += bytes as u64;
     }
 
-    /// Counts bytes read or written in place of a message.
+    /// Counts bytes read in place of a message.
     pub(super) fn in_place(&self, bytes: usize) {
         let mut received = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         received.in_place += u64::from(bytes > 0);

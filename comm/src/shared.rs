@@ -1,8 +1,8 @@
-//! Memory that ranks share: how one rank finds another's block in order to read it or write into it.
+//! Memory that ranks share: how one rank finds another's block in order to read it.
 //!
 //! Threads of one process see all of each other's memory. MPI processes of one node see the segments that the others have
 //! published. A block has a *handle*, a number by which all ranks that can see it find it. This module neither decides what
-//! may be read or written when, nor reads or writes.
+//! may be read when, nor reads.
 
 use super::Header;
 use crate::Result;

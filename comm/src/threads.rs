@@ -217,10 +217,7 @@ impl Communicator for ThreadComm {
     }
 
     fn collective(&self, collective: CollectiveCall<'_>) -> Result<()> {
-        // Other ranks may write into this rank's memory until all have called the fence.
-        if !matches!(collective, CollectiveCall::Fence) {
-            self.check()?;
-        }
+        self.check()?;
         let (size, rank) = (self.size(), self.rank);
         collective.check(size, rank)?;
         if size == 1 {
@@ -230,10 +227,6 @@ impl Communicator for ThreadComm {
         let collective = match collective {
             CollectiveCall::Headers { tag, header, into } => {
                 return self.shared.exchange_headers(self.group, [rank, self.this()], tag, header, into);
-            }
-            CollectiveCall::Fence => {
-                self.shared.fence(self.group);
-                return Ok(());
             }
             collective => collective,
         };
@@ -281,7 +274,7 @@ impl Communicator for ThreadComm {
                     Self::combine(contributions, start, into, combining.dtype, combining.op);
                 })?;
             }
-            CollectiveCall::Barrier | CollectiveCall::Fence | CollectiveCall::Headers { .. } => {
+            CollectiveCall::Barrier | CollectiveCall::Headers { .. } => {
                 self.meet(call, Message::eager(&[]))?;
             }
         }

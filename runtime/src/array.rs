@@ -223,11 +223,6 @@ impl<T> DistArray<T> {
         (&self.block, self.block.segment())
     }
 
-    /// Returns this rank's elements, for others to write, and the segment that contains them, if any.
-    pub(crate) fn slice_and_segment(&mut self) -> (&mut [T], Option<(&Segment, usize)>) {
-        self.block.slice_and_segment()
-    }
-
     /// Returns the shape of this rank's block.
     #[must_use]
     pub fn local_shape(&self) -> &[usize] {

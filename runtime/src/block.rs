@@ -2,9 +2,9 @@
 //!
 //! A block looks like a slice wherever it is, and can be dropped at any time, in any order, on any thread.
 //!
-//! Other ranks read a block while it is *published*, and write into one while a redistribution has borrowed it. A published block has a
-//! second owner until all ranks are done with it; if a failure keeps that from being known, the second owner stays, the memory is never
-//! freed, and a writer to the block gets a copy. So no rank ever reads memory that another writes.
+//! Other ranks read a block while it is *published*. A published block has a second owner until all ranks are done with it; if a failure
+//! keeps that from being known, the second owner stays, the memory is never freed, and a writer to the block gets a copy. So no rank ever
+//! reads memory that another writes.
 #![expect(unsafe_code, reason = "makes slices of memory whose elements have another type")]
 
 use crate::Result;
@@ -71,21 +71,6 @@ impl<T> Block<T> {
     pub(crate) fn lend(&self) -> Arc<Memory> {
         Arc::clone(&self.memory)
     }
-
-    /// Returns the elements, and the [segment](Self::segment) that contains them.
-    pub(crate) fn slice_and_segment(&mut self) -> (&mut [T], Option<(&Segment, usize)>) {
-        let len = self.len;
-        if Arc::get_mut(&mut self.memory).is_none() {
-            self.memory = Arc::new(copy(&self.memory));
-        }
-        let memory = Arc::get_mut(&mut self.memory).expect("memory has one owner here; this is a bug in polyshard");
-        let address = memory.bytes_mut().as_mut_ptr().cast();
-        // SAFETY: `of` and `cut` have checked the size, and `of` that the memory is aligned for `T`, which is valid for any bytes. The
-        // block is borrowed mutably, and its memory has no other owner. The segment that is returned beside is a description, and not a
-        // part of the memory.
-        let elements = unsafe { std::slice::from_raw_parts_mut(address, len) };
-        (elements, memory.segment())
-    }
 }
 
 /// Memory that is never freed stays unchanged: a failure has kept this rank from knowing whether others read it.
@@ -108,16 +93,22 @@ impl<T> Deref for Block<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: `of` and `cut` have checked the size, and `of` that the memory is aligned for `T`, which is valid for any bytes. Other
-        // ranks write to it only while a redistribution has borrowed the block mutably, so not while this slice lives. An empty block has
-        // an address that is not null.
+        // SAFETY: `of` and `cut` have checked the size, and `of` that the memory is aligned for `T`, which is valid for any bytes. An empty
+        // block has an address that is not null.
         unsafe { std::slice::from_raw_parts(self.memory.bytes().as_ptr().cast(), self.len) }
     }
 }
 
 impl<T> DerefMut for Block<T> {
     fn deref_mut(&mut self) -> &mut [T] {
-        self.slice_and_segment().0
+        if Arc::get_mut(&mut self.memory).is_none() {
+            self.memory = Arc::new(copy(&self.memory));
+        }
+        let memory = Arc::get_mut(&mut self.memory).expect("memory has one owner here; this is a bug in polyshard");
+        let address = memory.bytes_mut().as_mut_ptr().cast();
+        // SAFETY: `of` and `cut` have checked the size, and `of` that the memory is aligned for `T`, which is valid for any bytes. The
+        // block is borrowed mutably, and its memory has no other owner.
+        unsafe { std::slice::from_raw_parts_mut(address, self.len) }
     }
 }
 

@@ -26,7 +26,7 @@ pub use polyshard_program::{Algorithm, Assign, LeafPart, Leg, Owners, TileId};
 pub use run::{Leaf, Run};
 pub use table::{Coordinates, Kernel, Transfer, coordinates};
 
-pub(crate) use legs::{At, Ends, carry_out, values_at};
+pub(crate) use legs::{At, values_at};
 pub(crate) use table::{RegionOf, TimeSteps};
 
 use crate::groups::Groups;
@@ -136,10 +136,10 @@ impl<'w, T: Element> Engine<'w, T> {
         };
         let steps = kernel.time_steps.as_ref().map(step);
         let steps = steps.transpose()?;
-        let inputs = kernel.inputs().iter().map(|transfer| link(transfer, &grid, &groups, None));
+        let inputs = kernel.inputs().iter().map(|transfer| link(transfer, &grid, &groups));
         self.links.push(inputs.collect::<Result<_>>()?);
         let written = kernel.written.as_ref().map(|written| Written::of(world, kernel.output_sharding(), written));
-        let output = link(kernel.output(), &grid, &groups, written.as_ref())?;
+        let output = link(kernel.output(), &grid, &groups)?;
         self.known.push(InputTable::of(&(&kernel.name, &kernel.statement, &kernel.shardings)));
         self.kernels.push(Prepared { kernel, grid, groups, output, steps, written });
         Ok(())
@@ -158,7 +158,7 @@ impl<'w, T: Element> Engine<'w, T> {
     /// read each other's inputs in place until it is [finished](Run::finish).
     ///
     /// # Errors
-    /// If the ranks run different programs, or another rank failed.
+    /// If the output does not have the kernel's sharding, the ranks run different programs, or another rank failed.
     ///
     /// # Panics
     /// If there is no such kernel.
@@ -254,14 +254,8 @@ impl<'w, T: Element> Engine<'w, T> {
     }
 }
 
-/// The link of a transfer; none if the leaf works on the shard, or reads the tile of another kernel. `written` are the elements of the
-/// output that are written, unless all are.
-fn link<T: Element>(
-    transfer: &Transfer<'_>,
-    grid: &Grid<'_>,
-    groups: &Groups,
-    written: Option<&Written>,
-) -> Result<Option<Link<T>>> {
+/// The link of a transfer; none if the leaf works on the shard, or reads the tile of another kernel.
+fn link<T: Element>(transfer: &Transfer<'_>, grid: &Grid<'_>, groups: &Groups) -> Result<Option<Link<T>>> {
     let (name, stated) = (transfer.name.as_str(), transfer.tile);
     if transfer.reused.is_some() || stated.buffers == Buffers::Shard {
         return Ok(None);
@@ -274,7 +268,6 @@ fn link<T: Element>(
         sums: transfer.sums(),
         by_messages: false,
         reduction,
-        written: written.cloned(),
     };
     let group = transfer.group_ahead().map(|axes| groups.along(axes, None));
     let is_input = transfer.is_input();
@@ -288,5 +281,6 @@ fn link<T: Element>(
     };
     let peers = transfer.peers_ahead(grid.mesh());
     let peers = peers.into_iter().map(|reach| if is_input { reach } else { reach.mirrored() });
-    peers.into_iter().try_fold(link, |link, reach| link.connected(grid, &reach)).map(Some)
+    peers.into_iter().try_for_each(|reach| grid.connect(&reach))?;
+    Ok(Some(link))
 }

@@ -31,9 +31,6 @@ pub(crate) struct Exchange {
 impl Exchange {
     /// Each rank of the grid gets the region that `region_of` returns for its coordinates, this one `region`, from owners in `reach` of
     /// their readers.
-    ///
-    /// # Panics
-    /// If an owner is out of a reach that is not a star: a bug in polyshard.
     pub(crate) fn fetch<T: Element>(
         grid: &Grid<'_>,
         reach: &Neighbours,
@@ -54,11 +51,9 @@ impl Exchange {
             gets = with_others(grid, reach, |owner, _| Subarray::read(sharding, owner, mine, region));
         }
         let found = own.len() + total(&gets);
-        assert!(
-            found == region.distinct() || reach.stencil == Stencil::Star,
-            "{found} of the {} elements of {region} have an owner in reach, in an array sharded {sharding}; this is a bug in polyshard",
-            region.distinct()
-        );
+        if reach.stencil != Stencil::Star {
+            all_found(found, region, sharding);
+        }
         let (seen, receives) = gets.into_iter().partition(|(owner, _)| source.sees(*owner));
         Self { me: grid.world().rank(), keep: vec![Rc::new(own)], sends, receives, seen }
     }
@@ -81,9 +76,6 @@ impl Exchange {
 
     /// As [`fetch`](Self::fetch), in the other direction: each rank of the grid sends its region to the owners in reach, to each of them if
     /// there are several.
-    ///
-    /// # Panics
-    /// If an owner is out of reach: a bug in polyshard.
     pub(crate) fn write_back<T: Element>(
         grid: &Grid<'_>,
         reach: &Neighbours,
@@ -101,13 +93,8 @@ impl Exchange {
         let receives =
             with_others(grid, &reach.mirrored(), |writer, indices| of_term(writer, mine, &region_of(indices)));
         let own = Subarray::of(sharding, mine, region);
-        let delivered = total(&sends) + own.len();
-        assert!(
-            delivered >= region.len(),
-            "{delivered} of the {} elements of {region} have an owner in reach, in an array sharded {sharding}; this is a \
-             bug in polyshard",
-            region.len()
-        );
+        // Each of several owners of an element gets its own.
+        all_found((total(&sends) + own.len()).min(region.distinct()), region, sharding);
         Self { me: grid.world().rank(), keep: vec![Rc::new(own)], sends, receives, seen: Vec::new() }
     }
 
@@ -185,9 +172,6 @@ impl Exchange {
 
     /// Copies the pieces that this rank keeps and sees, and the messages that it has received, if they are given, to their places in
     /// `region`, a buffer of the whole region.
-    ///
-    /// # Errors
-    /// If the operating system denies this rank access to another's memory.
     pub(crate) fn put_together<T: Element>(
         &self,
         source: Shards<'_, T>,
@@ -208,27 +192,14 @@ impl Exchange {
 }
 
 /// The place of `region` in the shard of the rank at `owner`, which owns all of it.
-///
-/// # Panics
-/// If it does not own all of it: a bug in polyshard.
 pub(crate) fn owned<T>(array: &DistArray<T>, owner: &[usize], region: &Region) -> Subarray {
     let own = Subarray::of(array.sharding(), owner, region);
-    assert!(
-        own.len() == region.distinct(),
-        "the rank at {owner:?} owns {} of the {} elements of {region} of an array sharded {}; this is a bug in \
-         polyshard",
-        own.len(),
-        region.distinct(),
-        array.sharding()
-    );
+    all_found(own.len(), region, array.sharding());
     own
 }
 
 /// The part of `region` that each member of a group owns, as `part` returns it for the member's coordinates; together they are all of its
 /// elements.
-///
-/// # Panics
-/// If they are not: a bug in polyshard.
 pub(crate) fn parts_of(
     group: &Group,
     sharding: &Sharding,
@@ -236,14 +207,17 @@ pub(crate) fn parts_of(
     part: impl Fn(&[usize]) -> Subarray,
 ) -> Vec<Subarray> {
     let parts: Vec<_> = (0..group.size()).map(|member| part(&group.coordinates(member))).collect();
-    let total: usize = parts.iter().map(Subarray::len).sum();
-    assert!(
-        total == region.distinct(),
-        "the members of a group own {total} of the {} elements of {region} of an array sharded {sharding}; this is a bug in \
-         polyshard",
-        region.distinct(),
-    );
+    all_found(parts.iter().map(Subarray::len).sum(), region, sharding);
     parts
+}
+
+/// Checks that all elements of a region have been found where their owners are said to be.
+pub(crate) fn all_found(found: usize, region: &Region, sharding: &Sharding) {
+    let all = region.distinct();
+    assert!(
+        found == all,
+        "{found} of the {all} elements of {region} have an owner in reach, in an array sharded {sharding}; this is a bug in polyshard"
+    );
 }
 
 /// Returns the number of elements of all pieces.

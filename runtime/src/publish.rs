@@ -1,5 +1,5 @@
-//! Publishing: ranks that share memory announce where their blocks are, and the others read them in place, or write into
-//! them, without further communication.
+//! Publishing: ranks that share memory announce where their blocks are, and the others read them in place, without further
+//! communication.
 //!
 //! ```text
 //! exchange of headers  |  all compare them, and map new segments  |  each reads what it needs  |  exchange of headers: all are done
@@ -8,14 +8,20 @@
 //! A header states how many bytes of which type a rank publishes for which program, and in which round. All members see all
 //! headers and decide in the same way: ranks that run different programs all get an error before any rank touches another's
 //! memory. If one member cannot map a block, all treat it as hidden: it is sent as messages.
+//!
+//! What a rank has published is not its own again before all members are done. If it cannot know whether they are, as one of them has
+//! failed, the memory is stranded: kept for ever.
 
-use crate::comm::{Communicator, Header, SharedMemory, sentence};
-use crate::{DType, Error, Result, Segment};
+use crate::comm::{Communicator, Header, Located, SharedMemory, Stranded, sentence};
+use crate::memory::Buffer;
+use crate::{DType, Element, Error, Result, Segment};
 use polyshard_layout::counted;
 use smallvec::SmallVec;
 use std::cell::{Cell, Ref, RefCell};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
+use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// The handle of a block that the others cannot see.
 pub(crate) const HIDDEN: u64 = u64::MAX;
@@ -42,7 +48,7 @@ impl Purpose {
         match self {
             Self::Inputs => "inputs that are read in place",
             Self::PartialSums => "partial sums that are read in place",
-            Self::Redistribution => "tiles that are written in place",
+            Self::Redistribution => "arrays that are read in place",
         }
     }
 }
@@ -65,6 +71,13 @@ pub(crate) struct Block<'a> {
     pub(crate) place: Option<(&'a Segment, usize)>,
 }
 
+impl<'a> Block<'a> {
+    /// The block of these elements, in this place of a segment if they are in one.
+    pub(crate) fn of<T>((elements, place): (&[T], Option<(&'a Segment, usize)>)) -> Self {
+        Self { address: elements.as_ptr().cast(), bytes: size_of_val(elements), place }
+    }
+}
+
 /// The block number `nth` of a header: its handle, and its bytes.
 pub(crate) fn published(header: &Header, nth: usize) -> (u64, usize) {
     (header[2 + 2 * nth], header[3 + 2 * nth] as usize)
@@ -78,13 +91,123 @@ pub(crate) fn fingerprint(of: &(impl Hash + ?Sized)) -> u32 {
 }
 
 /// The ranks that publish for each other.
+#[derive(Clone, Copy)]
 pub(crate) struct Peers<'a> {
     pub(crate) comm: &'a dyn Communicator,
     pub(crate) memory: &'a dyn SharedMemory,
-    /// The rank of a member in the world whose memory it is.
-    pub(crate) rank: &'a dyn Fn(usize) -> usize,
-    /// Whether they are all ranks of that world.
-    pub(crate) are_all: bool,
+    /// The ranks of the members in the world whose memory it is, unless they are all its ranks, in order.
+    pub(crate) members: Option<&'a [usize]>,
+}
+
+impl Peers<'_> {
+    fn rank(&self, member: usize) -> usize {
+        self.members.map_or(member, |members| members[member])
+    }
+
+    /// Returns whether this rank shares memory with a member.
+    pub(crate) fn reaches(&self, member: usize) -> bool {
+        self.memory.reaches(self.rank(member))
+    }
+
+    /// Returns where this rank sees the block that a member has [published], which is to have `bytes` bytes.
+    ///
+    /// # Errors
+    /// If the block has another length, or the operating system denies this rank access to it.
+    pub(crate) fn locate(&self, member: usize, (handle, theirs): (u64, usize), bytes: usize) -> Result<Located> {
+        let rank = self.rank(member);
+        if theirs != bytes {
+            let this = self.rank(self.comm.rank());
+            return Err(Error::Mismatch(format!(
+                "rank {rank} publishes a block of {theirs} bytes, of which rank {this} expects {bytes}"
+            )));
+        }
+        if handle == EMPTY {
+            // It has no address, but slices of it must be aligned.
+            return Ok(Located { address: NonNull::<u64>::dangling().as_ptr().cast(), mapping: None });
+        }
+        let failed = |why| Error::Mapping { rank, bytes, why: format!("{why}").into() };
+        self.memory.locate(rank, handle, bytes).map_err(failed)
+    }
+}
+
+/// What a rank lends to the other members.
+pub(crate) trait Lent {
+    /// Keeps it for ever.
+    fn strand(self, memory: &dyn SharedMemory);
+}
+
+/// Second owners of the memory of arrays.
+pub(crate) type Owners = SmallVec<[Stranded; 4]>;
+
+impl Lent for Owners {
+    fn strand(self, memory: &dyn SharedMemory) {
+        self.into_iter().for_each(|owner| memory.strand(owner));
+    }
+}
+
+impl<T: Element> Lent for &mut Buffer<T> {
+    fn strand(self, memory: &dyn SharedMemory) {
+        memory.strand(Arc::new(std::mem::take(self)));
+    }
+}
+
+/// Memory of this rank that others may access until all have [released](Self::release) theirs; stranded if dropped before.
+pub(crate) struct Published<'a, L: Lent> {
+    publisher: &'a Publisher,
+    peers: Peers<'a>,
+    round: Round,
+    /// How often the members have waited for each other.
+    waits: usize,
+    lent: Option<L>,
+}
+
+impl<'a, L: Lent> Published<'a, L> {
+    /// Guards what is lent, before it is [published](Self::publish).
+    pub(crate) fn new(publisher: &'a Publisher, peers: Peers<'a>, round: Round, lent: L) -> Self {
+        Self { publisher, peers, round, waits: 0, lent: Some(lent) }
+    }
+
+    pub(crate) fn peers(&self) -> &Peers<'a> {
+        &self.peers
+    }
+
+    pub(crate) fn lent(&self) -> Option<&L> {
+        self.lent.as_ref()
+    }
+
+    /// Publishes blocks of what is lent, and returns the headers of all members; collective.
+    ///
+    /// # Errors
+    /// If the members publish different things, which all of them report, or another rank failed.
+    pub(crate) fn publish(&self, blocks: &[Block<'_>]) -> Result<Ref<'a, [Header]>> {
+        self.publisher.publish(&self.peers, &self.round, blocks)
+    }
+
+    /// Waits until all members have called this, and sees their writes.
+    pub(crate) fn wait(&mut self) -> Result<()> {
+        self.waits += 1;
+        self.publisher.wait(&self.peers, &self.round, self.waits)
+    }
+
+    /// Waits until all members are done; what was lent is then this rank's own again.
+    pub(crate) fn release(mut self) -> Result<()> {
+        self.wait()?;
+        self.withdraw();
+        Ok(())
+    }
+
+    /// Takes back what no member accesses, since all of them know that one cannot see another's block.
+    pub(crate) fn withdraw(mut self) {
+        self.lent = None;
+    }
+}
+
+impl<L: Lent> Drop for Published<'_, L> {
+    fn drop(&mut self) {
+        if let Some(lent) = self.lent.take() {
+            lent.strand(self.peers.memory);
+        }
+    }
 }
 
 /// The published blocks of the members of a communicator, seen from one of them.
@@ -121,13 +244,8 @@ fn place<T: PartialEq>(all: &[T], value: T) -> u64 {
 }
 
 impl Publisher {
-    /// Publishes blocks of this rank, and returns the headers of all members; collective.
-    ///
-    /// After the exchange others may use the blocks, even if this fails: then they must stay valid for ever.
-    ///
-    /// # Errors
-    /// If the members publish different things, which all of them report, or another rank failed.
-    pub(crate) fn publish(&self, peers: &Peers<'_>, round: &Round, blocks: &[Block<'_>]) -> Result<Ref<'_, [Header]>> {
+    /// As [`Published::publish`]. After the exchange others may use the blocks, even if this fails: then they must stay valid for ever.
+    fn publish(&self, peers: &Peers<'_>, round: &Round, blocks: &[Block<'_>]) -> Result<Ref<'_, [Header]>> {
         assert!(blocks.len() <= BLOCKS, "{} blocks in a round; this is a bug in polyshard", blocks.len());
         self.epoch.set(self.epoch.get() + 1);
         let mut header = Header::default();
@@ -145,10 +263,7 @@ impl Publisher {
     }
 
     /// Waits until all members are done with `step` of the last publication; collective.
-    ///
-    /// # Errors
-    /// As for [`publish`](Self::publish).
-    pub(crate) fn wait(&self, peers: &Peers<'_>, round: &Round, step: usize) -> Result<()> {
+    fn wait(&self, peers: &Peers<'_>, round: &Round, step: usize) -> Result<()> {
         let mut header = Header::default();
         header[0] = first_word(Says::IsDone, round, step);
         self.exchange(peers, round.purpose, header)
@@ -159,7 +274,7 @@ impl Publisher {
         header[1] = self.epoch.get();
         let mut headers = self.headers.borrow_mut();
         peers.memory.sync();
-        let on_the_board = if peers.are_all { peers.memory.gather(header, &mut headers) } else { None };
+        let on_the_board = if peers.members.is_none() { peers.memory.gather(header, &mut headers) } else { None };
         match on_the_board {
             Some(gathered) => gathered?,
             None => peers.comm.exchange_headers(purpose.tag().into(), header, &mut headers)?,
@@ -190,8 +305,8 @@ impl Publisher {
                     };
                     segments[member].push((segment, true));
                     new.push((member, segment));
-                    let rank = (peers.rank)(member);
-                    if member != peers.comm.rank() && peers.memory.reaches(rank) && failed.is_none() {
+                    let rank = peers.rank(member);
+                    if member != peers.comm.rank() && peers.reaches(member) && failed.is_none() {
                         failed = peers.memory.map(rank, handle).err().map(|why| (rank, why));
                     }
                 }
@@ -210,7 +325,7 @@ impl Publisher {
                 new.iter().for_each(|&(member, id)| segments[member].push((id, false)));
             }
             if let Some((rank, why)) = failed {
-                say_not_mapped((peers.rank)(peers.comm.rank()), rank, &why);
+                say_not_mapped(peers.rank(peers.comm.rank()), rank, &why);
             }
         }
         if segments.iter().flatten().any(|(_, mapped)| !mapped) {
@@ -250,7 +365,7 @@ fn disagreement(peers: &Peers<'_>, headers: &[Header]) -> Error {
         let [one, several, what] = said(header);
         let program = if programs { format!(" for program {:08x}", header[0] >> 32) } else { String::new() };
         let epoch = if epochs { format!(" in round {}", header[1]) } else { String::new() };
-        ((peers.rank)(member), [one, several].map(|verb| format!("{verb} {what}{program}{epoch}")))
+        (peers.rank(member), [one, several].map(|verb| format!("{verb} {what}{program}{epoch}")))
     });
     Error::Mismatch(format!("{}: all ranks must run the same programs, in the same order", sentence(clauses, ", ")))
 }
@@ -281,7 +396,6 @@ fn said(header: &Header) -> [String; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::comm::{Located, Stranded};
     use crate::spmd;
     use std::rc::Rc;
 
@@ -324,8 +438,8 @@ mod tests {
     #[test]
     fn what_one_rank_cannot_map_is_hidden_on_all() {
         let seen = spmd(3, |world| {
-            let memory = Unmappable { memory: world.memory()?, this: world.rank() };
-            let peers = Peers { comm: world.comm(), memory: &memory, rank: &|rank| rank, are_all: true };
+            let memory = Unmappable { memory: Rc::clone(world.memory()?), this: world.rank() };
+            let peers = Peers { comm: world.comm(), memory: &memory, members: None };
             let round = Round { purpose: Purpose::Inputs, dtype: DType::F64, program: 1 };
             let (publisher, data) = (Publisher::default(), [1.0_f64; 4]);
             let mut seen = Vec::new();

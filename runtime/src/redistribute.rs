@@ -6,13 +6,12 @@
 //! | transport | how | copies of an element | staging |
 //! | --- | --- | --- | --- |
 //! | [`Messages`](Transport::Messages) | pairs of ranks in turn, or an all-gather | pack, send, unpack, where it is scattered | two buffers of the cache's size |
-//! | [`Shared`](Transport::Shared) | each rank writes into the others' outputs | one | none |
+//! | [`Shared`](Transport::Shared) | each rank reads the others' inputs in place | one | none |
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `group_exchange` | the ranks that take part, and the pieces that they exchange |
-//! | `legs` | the legs, by messages unless elements move through shared memory |
-//! | `shared` | transfers through shared memory |
+//! | `group_exchange` | the ranks that take part, and the pieces that they exchange or read in place |
+//! | `legs` | the legs, by messages unless elements are read in place |
 //! | `check` | checks of arguments |
 //!
 //! Nothing here chooses shardings, and the source is never written.
@@ -20,22 +19,21 @@
 mod check;
 mod group_exchange;
 pub(crate) mod legs;
-mod shared;
 #[cfg(test)]
 mod tests;
 
 use crate::comm::SharedMemory;
-use crate::engine::{At, Coordinates, Ends, carry_out};
+use crate::engine::{At, Coordinates};
 use crate::groups::Groups;
 use crate::instances::Instances;
 use crate::layout::Sharding;
+use crate::memory::Buffer;
 use crate::reduce::Steps;
 use crate::subarray::Subarray;
 use crate::{DistArray, Element, RedistributionError, ReduceOp, Region, Result, Transport, World};
-use group_exchange::GroupExchange;
-use legs::{Arrays, Staging};
+use group_exchange::{GroupExchange, Held};
+use legs::Arrays;
 use polyshard_program::{Direction, Leg, Route};
-use std::borrow::Cow;
 use std::cell::RefCell;
 use std::panic::Location;
 use std::rc::Rc;
@@ -84,7 +82,9 @@ pub struct Redistribution {
     apart: Option<(usize, usize)>,
     /// The largest scattered piece on each side, on any rank.
     scattered: [usize; 2],
-    staging: RefCell<Staging>,
+    /// The buffers in which messages are packed and unpacked, allocated in the first run and reused: 8-byte words, so that every element
+    /// type is aligned.
+    staging: RefCell<[Buffer<u64>; 2]>,
 }
 
 impl Redistribution {
@@ -110,7 +110,7 @@ impl Redistribution {
     /// As [`new`](Self::new), by the route that suits elements of `element` bytes.
     fn between(world: &World, source: &Sharding, target: &Sharding, element: usize) -> Result<Self> {
         check::shardings(world, source, target)?;
-        Self::going(world, source, None, target, &Route::between(source, target, element))
+        Self::made(world, source, None, target, &Route::between(source, target, element))
     }
 
     /// As [`new`](Self::new), by this route. If `kept` is given, each rank sends only the elements that it owns by that sharding, a part of
@@ -142,22 +142,9 @@ impl Redistribution {
                 check::holds(world, source, kept, target)?;
             }
             route.check_between(kept.unwrap_or(source), target).map_err(RedistributionError::from)?;
-            Self::going(world, source, kept, target, route)
+            Self::made(world, source, kept, target, route)
         };
         checked().map_err(|error| error.at(at))
-    }
-
-    /// As [`by`](Self::by), after its checks.
-    fn going(
-        world: &World,
-        source: &Sharding,
-        kept: Option<&Sharding>,
-        target: &Sharding,
-        route: &Route,
-    ) -> Result<Self> {
-        let number = world.number_redistribution();
-        check::agree(world, number, source, kept, target, route)?;
-        Self::made(world, number, [source, kept.unwrap_or(source), target], route)
     }
 
     /// Sets the transport; the default is [that of the world](World::transport). All ranks must set the same.
@@ -199,33 +186,14 @@ impl Redistribution {
         self.packed_bytes(element_bytes)
     }
 
-    /// Returns an array of zeros with the target's sharding, in memory that other ranks can write if possible. Does not communicate.
+    /// Returns an array of zeros with the target's sharding. Does not communicate.
     ///
     /// # Errors
     /// If this rank's block does not fit in free memory.
     #[track_caller]
     pub fn output<T: Element>(&self, world: &World) -> Result<DistArray<T>> {
         let at = Location::caller();
-        let mut array: DistArray<T> = self.allocate(world).map_err(|error| error.at(at))?;
-        if self.is_shared() {
-            array.block_mut().fill(T::ZERO);
-        }
-        Ok(array)
-    }
-
-    /// As [`output`](Self::output), with arbitrary contents.
-    pub(crate) fn allocate<T: Element>(&self, world: &World) -> Result<DistArray<T>> {
-        world.check_mesh(self.target.mesh())?;
-        if self.is_shared() {
-            DistArray::with_any_elements(world, &self.target)
-        } else {
-            DistArray::filled_with(world, &self.target, T::ZERO)
-        }
-    }
-
-    /// Whether outputs are allocated where other ranks can write into them; the same on all ranks.
-    fn is_shared(&self) -> bool {
-        self.exchange.as_ref().is_some_and(|exchange| exchange.communicates) && self.transport != Transport::Messages
+        DistArray::filled_with(world, &self.target, T::ZERO).map_err(|error| error.at(at))
     }
 
     /// Returns `source` with the target's sharding; collective over the world.
@@ -265,22 +233,22 @@ impl Redistribution {
         world.check_mesh(self.source.mesh())?;
         check::laid_out(source, &self.source, |given, wanted| RedistributionError::Input { given, wanted })?;
         let Some(target) = target else {
-            let mut made = self.allocate(world)?;
-            self.run_blocks(source.block(), &mut made)?;
+            let mut made = DistArray::with_any_elements(world, &self.target)?;
+            self.run_blocks(source, &mut made)?;
             return Ok(Some(made));
         };
         check::laid_out(target, &self.target, |given, wanted| RedistributionError::Output { given, wanted })?;
-        self.run_blocks(source.block(), target)?;
+        self.run_blocks(source, target)?;
         Ok(None)
     }
 
-    /// Writes blocks of an array with the source's layout to an array with the target's, however their shardings are written.
-    pub(crate) fn run_blocks<T: Element>(&self, source: &[T], target: &mut DistArray<T>) -> Result<()> {
-        let (mut held, mut is_there) = (Cow::Borrowed(source), false);
+    /// Writes an array with the source's layout to one with the target's, however their shardings are written.
+    pub(crate) fn run_blocks<T: Element>(&self, source: &DistArray<T>, target: &mut DistArray<T>) -> Result<()> {
+        let (mut held, mut is_there) = (Held::Array(source), false);
         let at = At { groups: &self.groups, coordinates: &[], counters: &[] };
         for (leg, direction) in &self.legs {
             let (held, is_there, closes_sums) = (&mut held, &mut is_there, *direction != Direction::In);
-            carry_out(leg, &at, Ends::Arrays(Arrays { of: self, held, target, closes_sums, is_there }))?;
+            Arrays { of: self, held, target, closes_sums, is_there }.carry_out(leg, &at)?;
         }
         if !is_there {
             target.block_mut().copy_from_slice(&held);

@@ -1,4 +1,5 @@
-//! Shared inputs: no rank writes the inputs of a program while it runs, so ranks that share memory read each other's shards in place.
+//! Shared inputs: no rank writes the inputs of a program or of a redistribution while it runs, so ranks that share memory read each
+//! other's shards in place.
 //!
 //! ```text
 //! all publish their shards  |  each reads what it needs, without communication  |  all release them
@@ -9,11 +10,11 @@
 //! memory, which keeps the others safe (see [`Block`](crate::block::Block)).
 #![expect(unsafe_code, reason = "reads the shards of other ranks where they are")]
 
-use crate::comm::{Located, SharedMemory, Stranded};
+use crate::comm::{Header, Located, SharedMemory, Stranded};
 use crate::layout::Sharding;
 use crate::memory::Visibility;
-use crate::publish::{self, BLOCKS, EMPTY, HIDDEN, Peers, Purpose, Round, fingerprint, published};
-use crate::{DistArray, Element, Error, Result, RunError, Transport, World};
+use crate::publish::{self, BLOCKS, HIDDEN, Owners, Peers, Published, Purpose, Round, fingerprint, published};
+use crate::{DistArray, Element, Result, RunError, Transport, World};
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::hash::Hash;
@@ -22,12 +23,10 @@ use std::rc::Rc;
 
 /// The input arrays of one run, published for the ranks that share memory with this one.
 pub(crate) struct SharedInputs<'a, T> {
-    world: &'a World,
     arrays: SmallVec<[&'a DistArray<T>; 4]>,
-    /// `None` if nothing is published: then all data of other ranks is received in messages.
-    published: Option<(Rc<Vec<ShardTable>>, Round)>,
-    /// The memory that this rank must not write or free before all ranks are done.
-    owners: SmallVec<[Stranded; 4]>,
+    /// The memory that this rank must not write or free before all ranks are done, and where the others have theirs; `None` if nothing is
+    /// published: then all data of other ranks is received in messages.
+    published: Option<(Published<'a, Owners>, Rc<Vec<ShardTable>>)>,
 }
 
 /// Cached locations of the inputs of a run, for the next one: where other ranks had them is not looked up again.
@@ -45,29 +44,30 @@ pub(crate) struct InputTable {
     bytes: Option<usize>,
 }
 
-/// The locations of an array's shards, on all ranks of the world.
+/// The locations of an array's shards, on all members.
 #[derive(Default)]
-struct ShardTable {
+pub(crate) struct ShardTable {
     /// The handle of each shard, and its bytes.
     handles: Vec<(u64, usize)>,
     /// The shards that have been located.
     located: RefCell<Vec<Option<Located>>>,
-    /// Whether all ranks see all shards.
+    /// Whether all members see all shards.
     is_everywhere: bool,
 }
 
 /// An array whose shards this rank reads in place, as far as it sees them.
 ///
 /// It is made from [`SharedInputs`] while a program runs, or from an array alone: then other shards are received in messages.
+#[derive(Clone, Copy)]
 pub(crate) struct Shards<'a, T> {
     array: &'a DistArray<T>,
-    table: Option<(&'a World, &'a ShardTable)>,
+    table: Option<(&'a Published<'a, Owners>, &'a ShardTable)>,
 }
 
 impl<'a, T: Element> SharedInputs<'a, T> {
     /// Publishes none of these arrays.
-    pub(crate) fn none(world: &'a World, arrays: &[&'a DistArray<T>]) -> Self {
-        Self { world, arrays: arrays.iter().copied().collect(), published: None, owners: SmallVec::new() }
+    pub(crate) fn none(arrays: &[&'a DistArray<T>]) -> Self {
+        Self { arrays: arrays.iter().copied().collect(), published: None }
     }
 
     /// Publishes `arrays` to the ranks that share memory with this one; collective over the world.
@@ -83,26 +83,25 @@ impl<'a, T: Element> SharedInputs<'a, T> {
         known: &mut InputTable,
         transport: Transport,
     ) -> Result<Self> {
-        let mut inputs = Self::none(world, arrays);
+        let mut inputs = Self::none(arrays);
         let follows = std::mem::take(&mut known.follows);
         known.is_published = false;
         if transport == Transport::Messages {
             return Ok(inputs);
         }
-        let memory = if world.size() > 1 { Some(world.memory()?) } else { None };
-        let pays = |memory: &dyn SharedMemory, bytes: &mut Option<usize>| {
+        let memory = if world.size() > 1 { Some(&**world.memory()?) } else { None };
+        let mut pays = |memory: &&dyn SharedMemory| {
             follows
                 || transport == Transport::Shared
                 || world.visibility() == Visibility::Process
-                || *bytes.get_or_insert_with(|| bytes_of_all(arrays)) >= least_in_place(memory)
+                || *known.bytes.get_or_insert_with(|| bytes_of_all(arrays)) >= least_in_place(*memory)
         };
-        if let Some(memory) =
-            memory.filter(|memory| memory.is_shared() && !arrays.is_empty() && pays(&**memory, &mut known.bytes))
-        {
-            inputs.owners = arrays.iter().map(|array| array.lend() as Stranded).collect();
-            let round = inputs.exchange(known, &*memory)?;
-            known.is_published = true;
-            inputs.published = Some((Rc::clone(&known.tables), round));
+        if let Some(memory) = memory.filter(|memory| memory.is_shared() && !arrays.is_empty() && pays(memory)) {
+            let owners = arrays.iter().map(|array| array.lend() as Stranded).collect();
+            let peers = Peers { comm: world.comm(), memory, members: None };
+            let published = Published::new(world.publisher(), peers, known.round(arrays), owners);
+            known.update(&published, arrays)?;
+            inputs.published = Some((published, Rc::clone(&known.tables)));
         }
         if transport == Transport::Shared
             && world.size() > 1
@@ -113,55 +112,15 @@ impl<'a, T: Element> SharedInputs<'a, T> {
         Ok(inputs)
     }
 
-    /// Publishes this rank's blocks, and gets the handles of the others'.
-    fn exchange(&self, known: &mut InputTable, memory: &dyn SharedMemory) -> Result<Round> {
-        let round = known.round::<T>(&self.arrays);
-        // A run that was neither finished nor dropped keeps its tables.
-        if Rc::get_mut(&mut known.tables).is_none() {
-            known.tables = Rc::default();
-        }
-        let tables = Rc::get_mut(&mut known.tables).expect("they have one owner now; this is a bug in polyshard");
-        tables.resize_with(self.arrays.len(), ShardTable::default);
-        for (arrays, tables) in self.arrays.chunks(BLOCKS).zip(tables.chunks_mut(BLOCKS)) {
-            let mut blocks = SmallVec::<[_; BLOCKS]>::new();
-            for array in arrays {
-                let (block, place) = array.place();
-                blocks.push(publish::Block { address: block.as_ptr().cast(), bytes: size_of_val(block), place });
-            }
-            let peers = Peers { comm: self.world.comm(), memory, rank: &|rank| rank, are_all: true };
-            let headers = self.world.publisher().publish(&peers, &round, &blocks)?;
-            for (nth, table) in tables.iter_mut().enumerate() {
-                table.update(headers.iter().map(|header| published(header, nth)), memory);
-            }
-        }
-        Ok(round)
-    }
-
     /// Returns the array number `nth`.
     pub(crate) fn array(&self, nth: usize) -> Shards<'_, T> {
-        let table = self.published.as_ref().map(|(tables, _)| (self.world, &tables[nth]));
+        let table = self.published.as_ref().map(|(published, tables)| (published, &tables[nth]));
         Shards { array: self.arrays[nth], table }
     }
 
     /// Waits until all ranks are done; they may then write and drop their arrays. Collective over the world.
-    ///
-    /// # Errors
-    /// If another rank failed.
     pub(crate) fn release(&mut self) -> Result<()> {
-        let Some((_, round)) = self.published.take() else { return Ok(()) };
-        let memory = self.world.memory()?;
-        let peers = Peers { comm: self.world.comm(), memory: &*memory, rank: &|rank| rank, are_all: true };
-        self.world.publisher().wait(&peers, &round, 0)?;
-        self.owners.clear();
-        Ok(())
-    }
-}
-
-impl<T> Drop for SharedInputs<'_, T> {
-    fn drop(&mut self) {
-        if let (false, Ok(memory)) = (self.owners.is_empty(), self.world.memory()) {
-            self.owners.drain(..).for_each(|owner| memory.strand(owner));
-        }
+        self.published.take().map_or(Ok(()), |(published, _)| published.release())
     }
 }
 
@@ -208,33 +167,69 @@ impl InputTable {
         let shardings = || fingerprint(&arrays.iter().map(|array| array.sharding()).collect::<SmallVec<[_; 4]>>()[..]);
         Round { purpose: Purpose::Inputs, dtype: T::DTYPE, program: *self.program.get_or_insert_with(shardings) }
     }
+
+    /// Publishes this rank's blocks, and gets the handles of the others'.
+    fn update<T: Element>(&mut self, published: &Published<'_, Owners>, arrays: &[&DistArray<T>]) -> Result<()> {
+        // A run that was neither finished nor dropped keeps its tables.
+        if Rc::get_mut(&mut self.tables).is_none() {
+            self.tables = Rc::default();
+        }
+        let tables = Rc::get_mut(&mut self.tables).expect("they have one owner now; this is a bug in polyshard");
+        tables.resize_with(arrays.len(), ShardTable::default);
+        for (arrays, tables) in arrays.chunks(BLOCKS).zip(tables.chunks_mut(BLOCKS)) {
+            let blocks: SmallVec<[_; BLOCKS]> = arrays.iter().map(|array| publish::Block::of(array.place())).collect();
+            let headers = published.publish(&blocks)?;
+            tables.iter_mut().enumerate().for_each(|(nth, table)| table.update(published.peers(), &headers, nth));
+        }
+        self.is_published = true;
+        Ok(())
+    }
 }
 
 impl ShardTable {
-    /// Stores the handles that the ranks have published, and forgets the locations of shards that have moved.
-    fn update(&mut self, published: impl Iterator<Item = (u64, usize)>, memory: &dyn SharedMemory) {
+    /// Stores the handles of the block number `nth` that the members have published, and forgets the locations of shards that have moved.
+    pub(crate) fn update(&mut self, peers: &Peers<'_>, headers: &[Header], nth: usize) {
         let located = self.located.get_mut();
         self.is_everywhere = true;
-        for (rank, handle) in published.enumerate() {
-            self.is_everywhere &= handle.0 != HIDDEN && memory.reaches(rank);
-            if self.handles.len() == rank {
+        for (member, header) in headers.iter().enumerate() {
+            let handle = published(header, nth);
+            self.is_everywhere &= handle.0 != HIDDEN && peers.reaches(member);
+            if self.handles.len() == member {
                 self.handles.push(handle);
                 located.push(None);
-            } else if self.handles[rank] != handle {
-                self.handles[rank] = handle;
-                located[rank] = None;
+            } else if self.handles[member] != handle {
+                self.handles[member] = handle;
+                located[member] = None;
             }
         }
     }
-}
 
-impl<T> Clone for Shards<'_, T> {
-    fn clone(&self) -> Self {
-        *self
+    /// Returns the first member whose shard the others do not see.
+    pub(crate) fn hidden(&self) -> Option<usize> {
+        self.handles.iter().position(|(handle, _)| *handle == HIDDEN)
+    }
+
+    /// Returns the shard of a member, which is to have as many bytes as `expected` returns, in place; the handles are those of `of`.
+    pub(crate) fn shard<'s, T: Element>(
+        &'s self,
+        of: &'s Published<'_, Owners>,
+        member: usize,
+        expected: impl FnOnce() -> usize,
+    ) -> Result<&'s [T]> {
+        let (handle, bytes) = self.handles[member];
+        let mut located = self.located.borrow_mut();
+        if located[member].is_none() {
+            assert!(handle != HIDDEN, "a shard that is not seen is read; this is a bug in polyshard");
+            located[member] = Some(of.peers().locate(member, (handle, bytes), expected())?);
+        }
+        let found = located[member].as_ref().expect("it was looked up");
+        // SAFETY: the shard existed when its owner published the handle, and does until all members have released theirs, or for ever if one
+        // does not: the owner strands its memory then. Until then no rank writes to it, as the owner has borrowed the array. The table keeps
+        // mappings as long as it is borrowed. The shard has `bytes` bytes, as its owner has published, of `T`, which is the type that all
+        // members have published, and for which blocks are aligned.
+        Ok(unsafe { std::slice::from_raw_parts(found.address.cast_const().cast(), bytes / size_of::<T>()) })
     }
 }
-
-impl<T> Copy for Shards<'_, T> {}
 
 impl<'a, T> From<&'a DistArray<T>> for Shards<'a, T> {
     fn from(array: &'a DistArray<T>) -> Self {
@@ -268,59 +263,28 @@ impl<'a, T: Element> Shards<'a, T> {
 
     /// Returns whether this rank sees the shard of the world's rank `rank`; the owner then knows that it does.
     pub(crate) fn sees(self, rank: usize) -> bool {
-        self.table.is_some_and(|(world, table)| {
-            table.handles[rank].0 != HIDDEN && world.memory().is_ok_and(|memory| memory.reaches(rank))
-        })
+        self.table.is_some_and(|(of, table)| table.handles[rank].0 != HIDDEN && of.peers().reaches(rank))
     }
 
     /// Returns whether the world's rank `rank` sees this rank's shard.
     pub(crate) fn is_seen_by(self, rank: usize) -> bool {
-        self.table.is_some_and(|(world, table)| {
-            table.handles[world.rank()].0 != HIDDEN && world.memory().is_ok_and(|memory| memory.reaches(rank))
-        })
+        self.table
+            .is_some_and(|(of, table)| table.handles[of.peers().comm.rank()].0 != HIDDEN && of.peers().reaches(rank))
     }
 
     /// Counts elements that this rank has read in place in others' shards as received.
     pub(crate) fn count(self, elements: usize) {
-        if let Some((world, _)) = self.table {
-            world.comm().count_in_place(elements * size_of::<T>());
+        if let Some((of, _)) = self.table {
+            of.peers().comm.count_in_place(elements * size_of::<T>());
         }
     }
 
     /// Returns the block of the world's rank `rank`, in place.
-    ///
-    /// # Errors
-    /// If the operating system denies this rank access to it.
-    ///
-    /// # Panics
-    /// If this rank does not [see](Self::sees) it: a bug in polyshard.
     pub(crate) fn block_of(self, rank: usize) -> Result<&'a [T]> {
-        let Some((world, table)) = self.table.filter(|(world, _)| world.rank() != rank) else {
-            return Ok(self.array.block());
-        };
-        let (handle, bytes) = table.handles[rank];
-        assert!(handle != HIDDEN, "a shard of rank {rank} that is not seen is read; this is a bug in polyshard");
-        if handle == EMPTY {
-            return Ok(&[]);
+        match self.table.filter(|(of, _)| of.peers().comm.rank() != rank) {
+            None => Ok(self.array.block()),
+            Some((of, table)) => table.shard(of, rank, || bytes_of::<T>(self.array.sharding(), rank)),
         }
-        let mut located = table.located.borrow_mut();
-        if located[rank].is_none() {
-            let expected = bytes_of::<T>(self.array.sharding(), rank);
-            if bytes != expected {
-                return Err(Error::Mismatch(format!(
-                    "rank {rank} publishes an input of {bytes} bytes, of which rank {} expects {expected}",
-                    world.rank()
-                )));
-            }
-            let failed = |why| Error::Mapping { rank, bytes, why: format!("{why}").into() };
-            located[rank] = Some(world.memory()?.locate(rank, handle, bytes).map_err(failed)?);
-        }
-        let found = located[rank].as_ref().expect("it was looked up");
-        // SAFETY: the shard existed when its owner published the handle, and does until all ranks have reached the end of the run, or for
-        // ever if one does not: the owner strands its memory then. Until then no rank writes to it, as the owner has borrowed the array.
-        // The table keeps mappings as long as it is borrowed. The shard has `bytes` bytes, as its owner has published, of `T`, which is the
-        // type that all ranks have published, and for which blocks are aligned.
-        Ok(unsafe { std::slice::from_raw_parts(found.address.cast_const().cast(), bytes / size_of::<T>()) })
     }
 }
 
@@ -334,7 +298,7 @@ mod tests {
     use super::*;
     use crate::comm::exchange_words;
     use crate::layout::{Mesh, Placement};
-    use crate::tile::{Link, Source, When};
+    use crate::tile::{Link, now};
     use crate::{Grid, Region, spmd};
 
     /// A vector of 12 elements in blocks over `ranks` ranks.
@@ -352,7 +316,7 @@ mod tests {
     fn publish<'a, T: Element>(
         world: &'a World,
         array: &'a DistArray<T>,
-        known: &mut InputTable,
+        known: &'a mut InputTable,
     ) -> Result<SharedInputs<'a, T>> {
         SharedInputs::publish(world, &[array], known, world.transport())
     }
@@ -368,7 +332,7 @@ mod tests {
             let mut known = InputTable::default();
             let mut inputs = publish(world, &a, &mut known)?;
             let a = inputs.array(0);
-            tile.broadcast(&group, &[1], a, &region(5, 8), Source::Shards, When::Now)?;
+            tile.broadcast(&group, &[1], now(a, &region(5, 8)))?;
             let view = tile.view(a).strided(&[5], &[&[1]]);
             let address = view.data.as_ptr().addr() + view.offset as usize * size_of::<f64>();
             assert_eq!(address, owner as usize + size_of::<f64>(), "rank {}", world.rank());
@@ -389,7 +353,7 @@ mod tests {
             let mut inputs = publish(world, &a, &mut known)?;
             let a = inputs.array(0);
             let mut tile = Link::to_fetch(12)?;
-            tile.all_gather(&group, a, &region(2, 8), When::Now)?;
+            tile.all_gather(&group, now(a, &region(2, 8)))?;
             let view = tile.view(a).strided(&[2], &[&[1]]);
             assert_eq!(view.data, [2, 3, 4, 5, 6, 7]);
             inputs.release()?;
@@ -411,7 +375,7 @@ mod tests {
             let shards = inputs.array(0);
             assert!(!shards.are_shared() && !shards.sees(1 - world.rank()));
             let mut tile = Link::to_fetch(6)?;
-            tile.broadcast(&group, &[1], shards, &region(6, 9), Source::Shards, When::Now)?;
+            tile.broadcast(&group, &[1], now(shards, &region(6, 9)))?;
             assert_eq!(tile.view(shards).strided(&[6], &[&[1]]).data[..3], [6.0, 7.0, 8.0]);
             inputs.release()?;
             drop(inputs);

@@ -31,7 +31,6 @@ mod stream;
 mod tests;
 
 pub(crate) use rows::{Row, Rows};
-pub(crate) use stream::Copier;
 
 use crate::layout::Sharding;
 use crate::memory::Buffer;
@@ -39,6 +38,7 @@ use crate::{Element, Region, Result};
 use bytemuck::{cast_slice, cast_slice_mut};
 use spans::{Group, Span};
 use std::ops::Range;
+use stream::Copier;
 
 /// The part that two arrays have in common: a region and the block of a rank, or the blocks of two ranks.
 #[derive(Clone, Debug, Default)]
@@ -139,6 +139,11 @@ impl Subarray {
     /// Returns the global index of the first element; 0 along a dimension without elements.
     pub(crate) fn first(&self) -> &[usize] {
         &self.first
+    }
+
+    /// Returns the number of all elements of `place`.
+    pub(crate) fn extent(&self, place: Place) -> usize {
+        self.shapes[place as usize].iter().product()
     }
 
     /// Returns the number of distinct elements.

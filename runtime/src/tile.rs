@@ -39,8 +39,11 @@ mod terms;
 mod written;
 
 pub(crate) use in_flight::{Flights, Posted};
-pub(crate) use link::{How, Link, Source, When, post};
+#[cfg(test)]
+pub(crate) use link::now;
+pub(crate) use link::{Fetching, How, Link, Source, When, post};
 pub(crate) use sums::scatter;
+pub(crate) use terms::Target;
 pub(crate) use written::Written;
 
 use crate::comm::Piece;
@@ -53,7 +56,6 @@ use crate::view::Ranges;
 use crate::{Element, Group, ReduceOp, Region, Result, Shards, View, ViewMut};
 use bytemuck::cast_slice;
 use smallvec::smallvec;
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -66,12 +68,6 @@ pub(crate) struct Tile<T> {
     buffer: Buffer<T>,
     /// The value that each element of the buffer stands for, if nothing has been written since the tile was reset.
     unset: Option<T>,
-}
-
-impl<T> fmt::Debug for Tile<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tile").field("held", &self.held).finish_non_exhaustive()
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -109,17 +105,11 @@ impl InPlace {
 
 impl<T: Element> Tile<T> {
     /// Returns an empty tile of the tensor `name` with room for a region of `elements` elements.
-    ///
-    /// # Errors
-    /// If they do not fit in free memory.
     pub(crate) fn new(name: &str, elements: usize) -> Result<Self> {
         Ok(Self::in_buffer(Buffer::new(elements, format_args!("a tile of `{name}`"))?))
     }
 
     /// As [`new`](Self::new), in memory that other ranks can read.
-    ///
-    /// # Errors
-    /// As for [`new`](Self::new).
     pub(crate) fn to_be_read(name: &str, elements: usize) -> Result<Self> {
         Ok(Self::in_buffer(Buffer::to_be_read(elements, format_args!("a tile of `{name}`"))?))
     }
@@ -129,9 +119,6 @@ impl<T: Element> Tile<T> {
     }
 
     /// Makes it the tile of `region`, whose elements are arbitrary. Moves no data.
-    ///
-    /// # Panics
-    /// If the region does not fit the buffer, or wraps around the end of its array: a bug in polyshard.
     pub(crate) fn clear(&mut self, region: &Region) {
         one_box(region);
         let _ = self.room(region);
@@ -141,18 +128,12 @@ impl<T: Element> Tile<T> {
 
     /// As [`clear`](Self::clear), but each element stands for the value that `op` combines with any other without changing it: the
     /// identity, but -0.0 for sums.
-    ///
-    /// # Panics
-    /// As for [`clear`](Self::clear).
     fn reset(&mut self, region: &Region, op: ReduceOp) {
         self.clear(region);
         self.unset = Some(neutral(op));
     }
 
     /// Returns the region that the tile holds, addressed by global index; `shards` is the array that it was fetched from.
-    ///
-    /// # Panics
-    /// If it does not hold one box of a shard: a bug in polyshard.
     fn view<'a>(&'a self, shards: Shards<'a, T>) -> View<'a, T> {
         let source = shards.array();
         match &self.held {

@@ -16,7 +16,7 @@ use polyshard_comm::checking;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Transport {
-    /// Through shared memory if all ranks of a group share it, the outputs are in it, and it is faster, else by messages: between
+    /// Through shared memory if all ranks of a group share it, the data is in it, and it is faster, else by messages: between
     /// processes, inputs of a few KiB are sent.
     #[default]
     Auto,

@@ -12,7 +12,7 @@ mod stages;
 use crate::comm::{Communicator, Received, SharedMemory};
 use crate::layout::Mesh;
 use crate::memory::Visibility;
-use crate::publish::Publisher;
+use crate::publish::{Peers, Publisher};
 use crate::{Backend, GroupError, PollHandle, Polled, Progress, Result, Transport, memory};
 pub(crate) use agree::{hash_of, texts_if_differ};
 use cache::Cache;
@@ -241,20 +241,21 @@ impl World {
             group.comm = Rc::from(self.comm.split(group.world_rank(0), group.rank_of(&coordinates))?);
         }
         let memory = self.memory()?;
-        let is_near = size > 1 && (0..size).all(|member| memory.reaches(group.world_rank(member)));
-        group.near = is_near.then_some(memory);
+        let members: Rc<[usize]> = (0..size).map(|member| group.world_rank(member)).collect();
+        let is_near = size > 1 && members.iter().all(|&rank| memory.reaches(rank));
+        group.near = is_near.then(|| (Rc::clone(memory), members));
         let group = Rc::new(group);
         self.groups.borrow_mut().push(Rc::clone(&group));
         Ok(group)
     }
 
     /// Returns the memory that ranks share. The first call is collective.
-    pub(crate) fn memory(&self) -> Result<Rc<dyn SharedMemory>> {
+    pub(crate) fn memory(&self) -> Result<&Rc<dyn SharedMemory>> {
         if let Some(memory) = self.memory.get() {
-            return Ok(Rc::clone(memory));
+            return Ok(memory);
         }
         let memory = self.comm.shared_memory()?;
-        Ok(Rc::clone(self.memory.get_or_init(|| memory)))
+        Ok(self.memory.get_or_init(|| memory))
     }
 
     /// Returns the lowest rank of this rank's node: of the ranks that share memory with it. The first call is collective.
@@ -413,7 +414,7 @@ impl World {
 pub struct Group {
     comm: Rc<dyn Communicator>,
     /// The memory of the world, if all members share it.
-    near: Option<Rc<dyn SharedMemory>>,
+    near: Option<Near>,
     /// The publisher of the members.
     publisher: Publisher,
     transport: Rc<Cell<Transport>>,
@@ -425,6 +426,9 @@ pub struct Group {
     in_stages: Option<InStages>,
 }
 
+/// Memory that the members of a group share, and their ranks in the world whose memory it is.
+type Near = (Rc<dyn SharedMemory>, Rc<[usize]>);
+
 impl Group {
     /// Returns the communicator of the group.
     #[must_use]
@@ -432,9 +436,10 @@ impl Group {
         &*self.comm
     }
 
-    /// Returns the memory that all members share, unless they share none or have to send messages.
-    pub(crate) fn near(&self) -> Option<&dyn SharedMemory> {
-        self.near.as_deref().filter(|_| self.transport.get() != Transport::Messages)
+    /// Returns the members as peers that share memory, unless they share none or have to send messages.
+    pub(crate) fn peers(&self) -> Option<Peers<'_>> {
+        let (memory, members) = self.near.as_ref().filter(|_| self.transport.get() != Transport::Messages)?;
+        Some(Peers { comm: &*self.comm, memory: &**memory, members: Some(members) })
     }
 
     /// Returns the publisher of the members.

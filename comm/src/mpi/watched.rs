@@ -56,10 +56,7 @@ impl Drop for Watching {
 impl MpiCommunicator {
     /// Records this rank's call if the group is watched, and in a checked program agrees on it with the others.
     pub(super) fn meets(&self, call: Call<'static>) -> Result<Option<Waiting<'static>>> {
-        // Other ranks may write into this rank's memory until all have called the fence.
-        if call != Call::Fence {
-            process::check_flights()?;
-        }
+        process::check_flights()?;
         let Some(watching) = &self.watching else { return Ok(None) };
         let compared = watching.is_checked.then(|| call.clone());
         let waiting = watching.watch.meets(&watching.group, call);

@@ -15,7 +15,7 @@
 //! passes no port.
 //!
 //! As on MPI, ranks may not notice that their collective calls differ; they do where this leads to a deadlock or to messages of other
-//! lengths. Agreement costs no time: [`exchange_headers`](Communicator::exchange_headers), [`fence`](Communicator::fence) and
+//! lengths. Agreement costs no time: [`exchange_headers`](Communicator::exchange_headers) and
 //! [`split`](Communicator::split) are the threads' own. Ranks share no memory here, since writes to it would pass no port.
 
 use super::network::Network;
@@ -52,7 +52,7 @@ impl ThreadComm {
         let (size, rank) = (self.size(), self.rank);
         self.count(collective.received(size, rank));
         match collective {
-            CollectiveCall::Barrier | CollectiveCall::Fence | CollectiveCall::Headers { .. } => comm.all_meet()?,
+            CollectiveCall::Barrier | CollectiveCall::Headers { .. } => comm.all_meet()?,
             CollectiveCall::Broadcast(Broadcast::Send(data)) => drop(comm.chains(network, rank, data, None)?),
             CollectiveCall::Broadcast(Broadcast::Receive { root, into }) => {
                 into.copy_from_slice(&comm.chains(network, root, into, None)?);

@@ -3,8 +3,8 @@
 use super::table::Coordinates;
 use crate::groups::Groups;
 use crate::redistribute::legs::Arrays;
-use crate::tile::{Link, Source, When};
-use crate::{DistArray, Element, Grid, ReduceOp, Region, Result, Shards};
+use crate::tile::{Fetching, Link, Target, When};
+use crate::{Element, Grid, Region, Result};
 use polyshard_program::{Expr, Leg, Owners};
 use smallvec::SmallVec;
 
@@ -15,113 +15,113 @@ pub(crate) struct At<'a> {
     pub(crate) counters: &'a [i64],
 }
 
-/// The two ends of a leg.
-pub(crate) enum Ends<'e, 'm, T: Element> {
-    /// The shards of an input, or other tiles, and a tile.
-    Input(Input<'e, T>),
-    /// The output's tile and shards.
-    Output(Output<'e, T>),
-    /// Two arrays.
-    Arrays(Arrays<'e, 'm, T>),
+impl At<'_> {
+    fn values(&self, of: &Coordinates<'_>) -> SmallVec<[i64; 6]> {
+        of.at(self.coordinates, self.counters)
+    }
+
+    /// The rank that this one gets its region from, and the rank that it sends a region to, with that region.
+    fn permutation(
+        &self,
+        grid: &Grid<'_>,
+        [owner, served]: [&Coordinates<'_>; 2],
+        region_of: &dyn Fn(&[i64]) -> Region,
+    ) -> (usize, Option<(usize, Region)>) {
+        grid.permutation(|at_rank: &[i64]| owner.at(at_rank, self.counters), &self.values(served), region_of)
+    }
 }
 
-/// The link by which a leg fetches a region.
+/// The link by which a leg fetches a region from the shards of an input, or from other tiles.
 pub(crate) struct Input<'e, T: Element> {
     pub(crate) grid: &'e Grid<'e>,
     pub(crate) link: &'e mut Link<T>,
-    pub(crate) source: Shards<'e, T>,
-    pub(crate) from: Source,
-    pub(crate) when: When,
+    pub(crate) of: Fetching<'e, T>,
     /// Whether the rank's own part is read in place, with the tile around it.
     pub(crate) is_around: bool,
-    /// The region of this rank, and that of any rank.
-    pub(crate) here: Region,
+    /// The region of any rank.
     pub(crate) region_of: &'e dyn Fn(&[i64]) -> Region,
 }
 
-/// The link by which a leg sends a region.
-pub(crate) struct Output<'e, T: Element> {
+impl<T: Element> Input<'_, T> {
+    /// Carries out a leg.
+    pub(crate) fn carry_out(self, leg: &Leg<Coordinates<'_>>, at: &At<'_>) -> Result<()> {
+        let Self { grid, link, of, is_around, region_of } = self;
+        match leg {
+            Leg::InPlace => link.own(of, true),
+            Leg::Copy | Leg::Collective { owners: Owners::All, .. } => link.own(of, false),
+            Leg::Collective { axes, owners: Owners::One(root), .. } => {
+                link.broadcast(at.groups.along(axes, leg.stages()), &at.values(root), of)
+            }
+            Leg::Collective { axes, owners: Owners::Parts, .. } => {
+                link.all_gather(at.groups.along(axes, leg.stages()), of)
+            }
+            Leg::Permute { owner, served } => link.permute(grid, at.permutation(grid, [owner, served], region_of), of),
+            Leg::Halo { reach } | Leg::Exchange { reach, .. } => link.exchange(grid, reach, region_of, is_around, of),
+            Leg::Shift(shift) => link.shift(at.groups.along(&[shift.axis.0], None), shift.by, of),
+        }
+    }
+}
+
+/// The link by which a leg sends the region of the output's tile to the shards of its owners.
+pub(crate) struct Output<'e, 't, T: Element> {
     pub(crate) grid: &'e Grid<'e>,
     pub(crate) link: &'e mut Link<T>,
-    pub(crate) target: &'e mut DistArray<T>,
-    pub(crate) op: ReduceOp,
+    pub(crate) target: &'e mut Target<'t, T>,
     pub(crate) when: When,
     pub(crate) region_of: &'e dyn Fn(&[i64]) -> Region,
+}
+
+impl<T: Element> Output<'_, '_, T> {
+    /// Carries out a leg.
+    pub(crate) fn carry_out(self, leg: &Leg<Coordinates<'_>>, at: &At<'_>) -> Result<()> {
+        let Self { grid, link, target, when, region_of } = self;
+        match leg {
+            Leg::Copy => {
+                link.combine_own(target);
+                Ok(())
+            }
+            // A shift of sums has been received where these sums began.
+            Leg::InPlace | Leg::Shift(_) => Ok(()),
+            Leg::Collective { axes, owners, .. } => {
+                let group = at.groups.along(axes, leg.stages());
+                match owners {
+                    Owners::One(root) => link.reduce(group, Some(&at.values(root)), target, when),
+                    Owners::All => link.reduce(group, None, target, when),
+                    Owners::Parts => link.reduce_scatter(group, target, when),
+                }
+            }
+            Leg::Permute { owner, served } => {
+                // The roles are those of an input, reversed: the owner of a rank's tile receives it.
+                let (to, from) = at.permutation(grid, [owner, served], region_of);
+                link.permute_back(grid, to, from, target, when)
+            }
+            Leg::Halo { reach } | Leg::Exchange { reach, .. } => link.write_back(grid, reach, region_of, target, when),
+        }
+    }
+}
+
+impl<T: Element> Arrays<'_, '_, T> {
+    /// Carries out a leg.
+    ///
+    /// # Panics
+    /// If no array is moved by such a leg: a bug in polyshard.
+    pub(crate) fn carry_out(self, leg: &Leg<Coordinates<'_>>, at: &At<'_>) -> Result<()> {
+        match leg {
+            Leg::Collective { axes, owners, by } => {
+                let group = at.groups.along(axes, leg.stages());
+                match owners {
+                    Owners::One(root) => self.reduce(group, Some(&at.values(root)), by),
+                    Owners::All => self.reduce(group, None, by),
+                    Owners::Parts => self.parts(group),
+                }
+            }
+            Leg::Exchange { packing, .. } => self.exchange(*packing),
+            leg => unreachable!("no array is moved by {leg:?}; this is a bug in polyshard"),
+        }
+    }
 }
 
 /// The values of expressions for the rank at these coordinates, where loops have these counters.
 pub(crate) fn values_at(exprs: &[Expr], coordinates: &[i64], counters: &[i64]) -> SmallVec<[i64; 6]> {
     exprs.iter().map(|expr| expr.eval(coordinates, counters)).collect()
-}
-
-/// Carries out a leg.
-///
-/// # Errors
-/// If there is too little memory, or another rank failed.
-///
-/// # Panics
-/// If no array is moved by such a leg: a bug in polyshard.
-pub(crate) fn carry_out<T: Element>(leg: &Leg<Coordinates<'_>>, at: &At<'_>, ends: Ends<'_, '_, T>) -> Result<()> {
-    type Of<'a> = Coordinates<'a>;
-    let values = |of: &Of<'_>| of.at(at.coordinates, at.counters);
-    let permutation = |grid: &Grid<'_>, owner: &Of<'_>, served: &Of<'_>, region_of: &dyn Fn(&[i64]) -> Region| {
-        grid.permutation(|at_rank: &[i64]| owner.at(at_rank, at.counters), &values(served), region_of)
-    };
-    match (leg, ends) {
-        // Data that the rank owns itself.
-        (Leg::InPlace | Leg::Copy | Leg::Collective { owners: Owners::All, .. }, Ends::Input(input)) => {
-            input.link.own(input.source, &input.here, matches!(leg, Leg::InPlace), input.when)
-        }
-        (Leg::Copy, Ends::Output(output)) => {
-            output.link.combine_own(output.target, output.op);
-            Ok(())
-        }
-        // A shift of sums has been received where these sums began.
-        (Leg::InPlace | Leg::Shift(_), Ends::Output(_)) => Ok(()),
-        (Leg::Collective { axes, owners, by }, ends) => {
-            let group = at.groups.along(axes, leg.stages());
-            match (owners, ends) {
-                (Owners::One(root), Ends::Input(Input { link, source, from, when, here, .. })) => {
-                    link.broadcast(group, &values(root), source, &here, from, when)
-                }
-                (Owners::Parts | Owners::All, Ends::Input(Input { link, source, when, here, .. })) => {
-                    link.all_gather(group, source, &here, when)
-                }
-                (Owners::One(root), Ends::Output(Output { link, target, op, when, .. })) => {
-                    link.reduce(group, Some(&values(root)), target, op, when)
-                }
-                (Owners::All, Ends::Output(Output { link, target, op, when, .. })) => {
-                    link.reduce(group, None, target, op, when)
-                }
-                (Owners::Parts, Ends::Output(Output { link, target, op, when, .. })) => {
-                    link.reduce_scatter(group, target, op, when)
-                }
-                (Owners::One(root), Ends::Arrays(arrays)) => arrays.reduce(group, Some(&values(root)), by),
-                (Owners::All, Ends::Arrays(arrays)) => arrays.reduce(group, None, by),
-                (Owners::Parts, Ends::Arrays(arrays)) => arrays.parts(group),
-            }
-        }
-        (
-            Leg::Permute { owner, served },
-            Ends::Input(Input { grid, link, source, from, when, here, region_of, .. }),
-        ) => link.permute(grid, permutation(grid, owner, served, region_of), source, &here, from, when),
-        (Leg::Permute { owner, served }, Ends::Output(Output { grid, link, target, op, when, region_of })) => {
-            // The roles are those of an input, reversed: the owner of a rank's tile receives it.
-            let (to, from) = permutation(grid, owner, served, region_of);
-            link.permute_back(grid, to, from, target, op, when)
-        }
-        (Leg::Halo { reach } | Leg::Exchange { reach, .. }, Ends::Input(input)) => {
-            let Input { grid, link, source, is_around, when, region_of, .. } = input;
-            link.exchange(grid, reach, source, region_of, is_around, when)
-        }
-        (Leg::Halo { reach } | Leg::Exchange { reach, .. }, Ends::Output(output)) => {
-            let Output { grid, link, target, op, when, region_of } = output;
-            link.write_back(grid, reach, target, region_of, op, when)
-        }
-        (Leg::Exchange { packing, .. }, Ends::Arrays(arrays)) => arrays.exchange(*packing),
-        (Leg::Shift(shift), Ends::Input(Input { link, source, when, here, .. })) => {
-            link.shift(at.groups.along(&[shift.axis.0], None), shift.by, source, &here, when)
-        }
-        (leg, Ends::Arrays(_)) => unreachable!("no array is moved by {leg:?}; this is a bug in polyshard"),
-    }
 }

@@ -81,7 +81,7 @@ impl<'w, T: Element> Engine<'w, T> {
     }
 
     pub(crate) fn made_target(&self, number: usize) -> Result<DistArray<T>> {
-        self.moves[number].there.allocate(self.world)
+        DistArray::with_any_elements(self.world, self.moves[number].there.target())
     }
 
     /// Returns the transfers between arrays.
@@ -108,7 +108,7 @@ impl<'w, T: Element> Engine<'w, T> {
     ) -> Result<()> {
         let Move { there, flights } = &self.moves[number];
         match when {
-            When::Now => there.run_blocks(source.block(), target),
+            When::Now => there.run_blocks(source, target),
             When::Later if there.can_be_in_flight() => {
                 flights.begin(Posted::Messages(there.post(source.block())?));
                 Ok(())
@@ -122,10 +122,9 @@ impl<'w, T: Element> Engine<'w, T> {
     pub(crate) fn ended_move(&mut self, number: usize, source: &DistArray<T>, target: &mut DistArray<T>) -> Result<()> {
         let Move { there, flights } = &self.moves[number];
         if !there.can_be_in_flight() {
-            return there.run_blocks(source.block(), target);
+            return there.run_blocks(source, target);
         }
         let received = flights.finish(self.world.comm())?.received;
-        there.unpack(&received, source.block(), target.block_mut());
-        Ok(())
+        there.unpack(&received, source, target)
     }
 }

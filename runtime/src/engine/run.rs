@@ -2,14 +2,14 @@
 //!
 //! Tests: `tests/it/golden.rs`.
 
-use super::legs::{At, Ends, Input, Output, carry_out};
+use super::legs::{At, Input, Output};
 use super::table::{Coordinates, Kernel, Transfer};
 use super::{Engine, Prepared};
 use crate::comm::Work;
 use crate::groups::Groups;
 use crate::instances::Instances;
 use crate::leaf::{LeafBox, LeafBoxes, Ramp, Slices};
-use crate::tile::{Link, Source, Tile, When};
+use crate::tile::{Fetching, Link, Source, Target, Tile, When, Written};
 use crate::{DistArray, Element, Grid, Polled, Region, Result, SharedInputs, Strided, StridedMut, View};
 use polyshard_program::{Assign, LeafPart, Leg, TileId};
 use smallvec::SmallVec;
@@ -48,6 +48,8 @@ struct Selected<'s, 'r, 'w, T: Element> {
     link: Option<&'s mut Link<T>>,
     inputs: &'s SharedInputs<'r, T>,
     output: &'s mut DistArray<T>,
+    /// The elements of the output that are written, unless all are.
+    written: Option<&'s Written>,
     work: Work,
 }
 
@@ -63,6 +65,8 @@ impl<'r, 'w, T: Element> Run<'r, 'w, T> {
         let (world, Prepared { kernel, written, .. }) = (*world, &kernels[number]);
         let work = Work { kernel: Some(kernel.name), tensor: None, at: self.at };
         world.comm().note(Some(work));
+        // Links know where the tiles go in arrays with this sharding.
+        output.expect(kernel.output().name.as_str(), kernel.output_sharding())?;
         if kernel.assign == Assign::Set && !kernel.overwrites {
             match written {
                 Some(written) => written.fill(output, T::ZERO),
@@ -71,7 +75,7 @@ impl<'r, 'w, T: Element> Run<'r, 'w, T> {
         }
         let inputs = match kernel.reads_others() {
             true => SharedInputs::publish(world, inputs, &mut known[number], *transport)?,
-            false => SharedInputs::none(world, inputs),
+            false => SharedInputs::none(inputs),
         };
         self.open.push(Open { number, inputs, output, work });
         Ok(())
@@ -103,10 +107,11 @@ impl<'r, 'w, T: Element> Run<'r, 'w, T> {
     fn tile(&mut self, tile: TileId) -> Selected<'_, 'r, 'w, T> {
         let Open { number, inputs, output, work } = &mut self.open[self.selected];
         let Engine { kernels, links, .. } = &mut *self.engine;
-        let Prepared { kernel, grid, groups, output: out, .. } = &mut kernels[*number];
+        let Prepared { kernel, grid, groups, output: out, written, .. } = &mut kernels[*number];
         let transfer = &kernel.transfers[tile.0];
         let link = if transfer.is_input() { &mut links[*number][tile.0] } else { out };
-        Selected { kernel, transfer, grid, groups, link: link.as_mut(), inputs, output, work: *work }
+        let written = written.as_ref();
+        Selected { kernel, transfer, grid, groups, link: link.as_mut(), inputs, output, written, work: *work }
     }
 
     /// Fills the output's tile with the value that does not change others, or takes over the sums of a neighbour by its shift.
@@ -194,9 +199,10 @@ impl<'r, 'w, T: Element> Run<'r, 'w, T> {
             return Ok(());
         }
         selected.note();
-        let Selected { kernel, transfer, grid, link: Some(link), inputs, output, .. } = selected else { return Ok(()) };
+        let Selected { kernel, transfer, grid, link, inputs, output: array, written, .. } = selected;
+        let Some(link) = link else { return Ok(()) };
         match transfer.input {
-            None => link.combine_next(grid.world().comm(), output, kernel.assign.op()),
+            None => link.combine_next(grid.world().comm(), &mut Target { array, op: kernel.assign.op(), written }),
             Some(input) => link.arrive(grid.world(), inputs.array(input)),
         }
     }
@@ -329,9 +335,9 @@ impl<'r, 'w, T: Element> Run<'r, 'w, T> {
             into = (step < last).then_some(write);
         }
         let write = match (into, out) {
-            (Some(into), _) => Target::Tile(into, true),
-            (None, Some(out)) => Target::Tile(out.tile(), false),
-            (None, None) => Target::Shard(output, kernel.overwrites),
+            (Some(into), _) => Writes::Tile(into, true),
+            (None, Some(out)) => Writes::Tile(out.tile(), false),
+            (None, None) => Writes::Shard(output, kernel.overwrites),
         };
         leaf(&Leaf { part, number: *number, kernel, links, inputs, before, write: Cell::new(Some(write)) });
     }
@@ -356,25 +362,26 @@ impl<T: Element> Selected<'_, '_, '_, T> {
         counters: &[i64],
     ) -> Result<()> {
         self.note();
-        let Self { kernel, transfer, grid, groups, link, inputs, output, .. } = self;
+        let Self { kernel, transfer, grid, groups, link, inputs, output: array, written, .. } = self;
         let region = transfer.route.held.as_ref().filter(|_| is_held).unwrap_or(&transfer.region);
         let region_of: &dyn Fn(&[i64]) -> Region = &|at| region(at, counters);
         let at = At { groups, coordinates: grid.coords(), counters };
         let Some(link) = link else { return Ok(()) };
-        let ends = match transfer.input {
+        match transfer.input {
             Some(input) => {
-                let (source, is_around) = (inputs.array(input), transfer.tile.own_in_place);
-                let here = region_of(grid.coords());
-                Ends::Input(Input { grid, link, source, from, when, is_around, here, region_of })
+                let of = Fetching { source: inputs.array(input), here: &region_of(grid.coords()), from, when };
+                Input { grid, link, of, is_around: transfer.tile.own_in_place, region_of }.carry_out(leg, &at)
             }
-            None => Ends::Output(Output { grid, link, target: output, op: kernel.assign.op(), when, region_of }),
-        };
-        carry_out(leg, &at, ends)
+            None => {
+                let target = &mut Target { array, op: kernel.assign.op(), written: *written };
+                Output { grid, link, target, when, region_of }.carry_out(leg, &at)
+            }
+        }
     }
 }
 
 /// What a leaf writes, and whether it gives each element that it accesses one value.
-enum Target<'o, T: Element> {
+enum Writes<'o, T: Element> {
     Tile(&'o mut Tile<T>, bool),
     Shard(&'o mut DistArray<T>, bool),
 }
@@ -391,7 +398,7 @@ pub struct Leaf<'o, 'r, T: Element> {
     inputs: &'o SharedInputs<'r, T>,
     /// What the previous time step wrote.
     before: Option<View<'o, T>>,
-    write: Cell<Option<Target<'o, T>>>,
+    write: Cell<Option<Writes<'o, T>>>,
 }
 
 impl<'o, T: Element> Leaf<'o, '_, T> {
@@ -450,8 +457,8 @@ impl<'o, T: Element> Leaf<'o, '_, T> {
     pub fn write(&self, base: &[i64], steps: &[&[i64]]) -> StridedMut<'o, T> {
         let at = self.part.moved_all(base, steps);
         let (view, overwrites) = match self.write.take().expect("a leaf takes its output once") {
-            Target::Tile(tile, overwrites) => (tile.view_mut(), overwrites),
-            Target::Shard(array, overwrites) => (array.view_mut(), overwrites),
+            Writes::Tile(tile, overwrites) => (tile.view_mut(), overwrites),
+            Writes::Shard(array, overwrites) => (array.view_mut(), overwrites),
         };
         if overwrites { view.overwritten().strided(&at, steps) } else { view.strided(&at, steps) }
     }

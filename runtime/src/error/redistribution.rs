@@ -53,12 +53,11 @@ pub enum RedistributionError {
         /// A rank that it exchanges elements with.
         other: usize,
     },
-    /// The output of a rank is not in shared memory.
+    /// The input of a rank is not in shared memory.
     #[error(
-        "cannot redistribute through shared memory: the output of rank {rank} is in private memory; get it from \
-         `Redistribution::output`, or use `Transport::Auto`"
+        "cannot redistribute through shared memory: the input of rank {rank} is in private memory; use `Transport::Auto`"
     )]
-    PrivateOutput { rank: usize },
+    PrivateInput { rank: usize },
 }
 
 fn layout(sharding: &Sharding) -> String {

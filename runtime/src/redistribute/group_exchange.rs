@@ -1,13 +1,19 @@
 //! Exchanges of arrays in groups: ranks that exchange no elements are in different groups and never wait for each other; a rank that only
 //! keeps its own elements is alone and does not communicate.
 
-use crate::comm::{Communicator, SharedMemory, exchange_words};
+use crate::comm::{Communicator, SharedMemory, Stranded, exchange_words};
 use crate::exchange::{Exchange, WithRank, total};
 use crate::layout::{Mesh, Neighbours};
-use crate::publish::Publisher;
+use crate::memory::{Buffer, Segment};
+use crate::publish::{Block, Peers, Published, Publisher, Purpose, Round};
+use crate::shared_inputs::ShardTable;
 use crate::subarray::{Place, Subarray};
-use crate::{Result, World};
+use crate::{DistArray, Element, Result, World};
+use smallvec::smallvec;
+use std::cell::RefCell;
+use std::ops::Deref;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// An exchange of one array for another, and the group of ranks that take part in it with this one.
 pub(super) struct GroupExchange {
@@ -19,10 +25,11 @@ pub(super) struct GroupExchange {
     pub(super) part: Exchange,
     /// An empty piece, for members from which it gets none.
     nothing: Subarray,
-    /// Whether any rank of the world sends elements to another.
-    pub(super) communicates: bool,
-    /// The publisher through which the members publish their tiles.
-    pub(super) publisher: Publisher,
+    /// Whether the members are all ranks of the world.
+    are_all: bool,
+    /// The publisher through which the members publish their blocks, and where they were in the last run.
+    publisher: Publisher,
+    table: RefCell<ShardTable>,
 }
 
 impl GroupExchange {
@@ -30,9 +37,6 @@ impl GroupExchange {
     /// collective.
     ///
     /// Takes time in proportion to the number of ranks.
-    ///
-    /// # Errors
-    /// If another rank failed.
     pub(super) fn new(
         world: &World,
         mesh: &Mesh,
@@ -48,9 +52,44 @@ impl GroupExchange {
             members.binary_search(&rank).expect("a rank is in its own group; this is a bug in polyshard")
         });
         let comm = world.part(&labels)?;
-        let communicates = labels.iter().enumerate().any(|(rank, &label)| label != rank);
-        let (nothing, publisher) = Default::default();
-        Ok(Self { comm, members, part, nothing, communicates, publisher })
+        let (are_all, (nothing, publisher, table)) = (members.len() == world.size(), Default::default());
+        Ok(Self { comm, members, part, nothing, are_all, publisher, table })
+    }
+
+    /// Reads the pieces from the blocks of the other members, which share memory and are those of `comm`; `number` is the redistribution's.
+    /// Nothing has moved, on any member, if this returns a rank: the others cannot see its block.
+    ///
+    /// # Errors
+    /// If the members run different redistributions, or another rank failed.
+    pub(super) fn read_in_place<T: Element>(
+        &self,
+        comm: &dyn Communicator,
+        memory: &dyn SharedMemory,
+        number: u64,
+        from: &Held<'_, T>,
+        to: &mut [T],
+    ) -> Result<Option<usize>> {
+        let peers = Peers { comm, memory, members: (!self.are_all).then_some(&self.members) };
+        let round = Round { purpose: Purpose::Redistribution, dtype: T::DTYPE, program: number as u32 };
+        let published = Published::new(&self.publisher, peers, round, smallvec![from.lend()]);
+        let table = &mut *self.table.borrow_mut();
+        // If the headers differ, all members get the error, and none reads.
+        table.update(&peers, &published.publish(&[Block::of(from.place())])?, 0);
+        if let Some(member) = table.hidden() {
+            published.withdraw();
+            return Ok(Some(self.members[member]));
+        }
+        self.own().copy(Place::Block, from, Place::Region, to);
+        // Each member starts with a different one, so that they do not all read from the same.
+        let behind = self.part.receives.partition_point(|(member, _)| *member < self.part.me);
+        let (before, after) = self.part.receives.split_at(behind);
+        for (member, piece) in after.iter().chain(before) {
+            let block = table.shard(&published, *member, || piece.extent(Place::Block) * size_of::<T>())?;
+            piece.copy(Place::Block, block, Place::Region, to);
+        }
+        comm.count_in_place(self.received() * size_of::<T>());
+        published.release()?;
+        Ok(None)
     }
 
     /// Returns the piece that this rank keeps.
@@ -88,6 +127,43 @@ impl GroupExchange {
             scattered.map(|(_, piece)| piece.len()).max().unwrap_or(0)
         };
         [largest(&self.part.sends, Place::Block), largest(&self.part.receives, Place::Region)]
+    }
+}
+
+/// This rank's part of an array, or of the sums of its terms.
+pub(crate) enum Held<'r, T> {
+    Array(&'r DistArray<T>),
+    Sums(Arc<Buffer<T>>),
+}
+
+impl<T: Element> Held<'_, T> {
+    /// What a rank holds that has no part.
+    pub(super) fn nothing() -> Self {
+        Self::Sums(Arc::default())
+    }
+
+    /// Returns the elements, and the segment that contains them, if any.
+    fn place(&self) -> (&[T], Option<(&Segment, usize)>) {
+        match self {
+            Self::Array(array) => array.place(),
+            Self::Sums(sums) => (sums, sums.segment()),
+        }
+    }
+
+    /// Returns another owner of the memory, for other ranks to read.
+    fn lend(&self) -> Stranded {
+        match self {
+            Self::Array(array) => array.lend(),
+            Self::Sums(sums) => Arc::clone(sums) as Stranded,
+        }
+    }
+}
+
+impl<T: Element> Deref for Held<'_, T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        self.place().0
     }
 }
 

@@ -6,15 +6,14 @@
 //! of terms is redistributed separately, and the parts are added up. All sums are taken in the order of the coordinates, so that the bits
 //! are the same everywhere, and each rank receives no more than a reduction or a reduce-scatter has to move.
 
-use super::Redistribution;
-use super::group_exchange::GroupExchange;
-use super::shared::{self, Outcome, Tile};
-use crate::comm::{Combining, Flight, Piece, combine, exchange_words};
+use super::group_exchange::{GroupExchange, Held};
+use super::{Redistribution, check};
+use crate::comm::{Combining, Communicator, Flight, Piece, combine, exchange_words};
 use crate::engine::Coordinates;
 use crate::exchange::WithRank;
 use crate::groups::Groups;
 use crate::layout::Sharding;
-use crate::memory::{self, Buffer};
+use crate::memory::Buffer;
 use crate::reduce::Steps;
 use crate::subarray::mail::{self, Ends, Turns};
 use crate::subarray::{Place, Subarray};
@@ -22,35 +21,23 @@ use crate::{DistArray, Element, Group, RedistributionError, ReduceOp, Region, Re
 use bytemuck::{cast_slice, cast_slice_mut};
 use polyshard_program::{Algorithm, CHUNK, Direction, Expr, Leg, Owners, Packing, Route, common_mesh, summed_up};
 use smallvec::SmallVec;
-use std::borrow::Cow;
 use std::cell::RefCell;
-
-/// The buffers in which messages are packed and unpacked, allocated in the first run and reused.
-#[derive(Default)]
-pub(super) struct Staging {
-    // 8-byte words, so that every element type is aligned.
-    outgoing: Buffer<u64>,
-    incoming: Buffer<u64>,
-}
-
-impl Staging {
-    fn buffers(&mut self) -> [&mut Buffer<u64>; 2] {
-        [&mut self.outgoing, &mut self.incoming]
-    }
-}
+use std::rc::Rc;
+use std::sync::Arc;
 
 impl Redistribution {
     /// Works out the exchanges of this route from `source` to `target`; each rank sends the elements that it owns by `kept`, a part of
-    /// those that it holds. `number` is the redistribution's. Collective over the world.
-    ///
-    /// # Errors
-    /// As [`World::group`], and if another rank failed.
+    /// those that it holds, or all. Collective over the world.
     pub(super) fn made(
         world: &World,
-        number: u64,
-        [source, kept, target]: [&Sharding; 3],
+        source: &Sharding,
+        kept: Option<&Sharding>,
+        target: &Sharding,
         route: &Route,
     ) -> Result<Self> {
+        let number = world.number_redistribution();
+        check::agree(world, number, source, kept, target, route)?;
+        let kept = kept.unwrap_or(source);
         let closed = source.closed_axes(target).map_err(RedistributionError::from)?;
         let (mesh, at) = (source.mesh(), source.mesh().coordinates(world.rank()));
         let of_legs = if closed.is_empty() { common_mesh(kept, target) } else { mesh.clone() };
@@ -95,7 +82,7 @@ impl Redistribution {
             Coordinates::new(move |_, _| SmallVec::clone(&at))
         };
         let legs = taken.iter().map(|(leg, direction)| (leg.map(at), *direction)).collect();
-        let memory = world.memory()?;
+        let memory = Rc::clone(world.memory()?);
         let scattered = exchange.iter().chain(&layers).map(GroupExchange::scattered);
         let own = scattered.fold([0; 2], |most, exchange| [most[0].max(exchange[0]), most[1].max(exchange[1])]);
         // A rank that shares memory with its whole group names itself.
@@ -140,22 +127,7 @@ impl Redistribution {
     /// Returns the bytes of the staging buffers now.
     #[cfg(test)]
     pub(super) fn staged(&self) -> usize {
-        let Staging { outgoing, incoming } = &*self.staging.borrow();
-        size_of_val(&outgoing[..]) + size_of_val(&incoming[..])
-    }
-
-    /// Moves the pieces of an exchange.
-    fn pass<T: Element>(
-        &self,
-        exchange: &GroupExchange,
-        packing: Packing,
-        transport: Transport,
-        from: &[T],
-        to: &mut DistArray<T>,
-    ) -> Result<()> {
-        self.hand_out(exchange, transport, from, to, |from, to| {
-            self.exchange_by_messages(exchange, packing, size_of::<T>(), from, to)
-        })
+        self.staging.borrow().iter().map(|buffer| size_of_val(&buffer[..])).sum()
     }
 
     /// Whether its messages can be in flight while something else is computed: if it is one exchange, by messages. The same on all ranks
@@ -180,59 +152,57 @@ impl Redistribution {
     }
 
     /// Writes the messages that the exchange has received, and the elements that this rank keeps, to the target.
-    pub(crate) fn unpack<T: Element>(&self, received: &[Piece], source: &[T], target: &mut [T]) {
-        let Some(exchange) = &self.exchange else { return };
-        exchange.own().rows(Place::Block, Place::Region).copy(
-            usize::MAX,
-            size_of::<T>(),
-            cast_slice(source),
-            cast_slice_mut(target),
-        );
-        for ((_, part), message) in exchange.part.receives.iter().zip(received) {
-            part.copy(Place::Packed, cast_slice(message), Place::Region, target);
-        }
+    pub(crate) fn unpack<T: Element>(
+        &self,
+        received: &[Piece],
+        source: &DistArray<T>,
+        target: &mut DistArray<T>,
+    ) -> Result<()> {
+        let part = self.exchange.as_ref().map(|exchange| &exchange.part);
+        part.map_or(Ok(()), |part| part.put_together(source.into(), received, target.block_mut()))
     }
 
-    /// Moves the pieces of an exchange: through shared memory, if the transport allows it and the ranks share some, else by calling
-    /// `by_messages`.
-    fn hand_out<T: Element>(
+    /// Moves the pieces of an exchange: others' blocks are read in place, if the transport allows it and the ranks share memory, else the
+    /// pieces are moved by calling `by_messages`.
+    fn pass<T: Element>(
         &self,
         exchange: &GroupExchange,
         transport: Transport,
-        from: &[T],
-        to: &mut DistArray<T>,
-        by_messages: impl FnOnce(&[u8], &mut [u8]) -> Result<()>,
+        from: &Held<'_, T>,
+        to: &mut [T],
+        by_messages: impl FnOnce(&dyn Communicator, &[u8], &mut [u8]) -> Result<()>,
     ) -> Result<()> {
-        let (block, segment) = to.slice_and_segment();
-        let (from, block) = (cast_slice(from), cast_slice_mut(block));
-        if transport == Transport::Messages {
-            return by_messages(from, block);
-        }
         // Groups differ in whether they are inside a node, but all ranks return the error together.
         if let (Transport::Shared, Some((rank, other))) = (transport, self.apart) {
             return Err(RedistributionError::Apart { rank, other }.into());
         }
-        match shared::run(exchange, &*self.memory, self.number, T::DTYPE, from, Tile::new(block, segment))? {
-            Outcome::Done => Ok(()),
-            Outcome::Hidden(rank) if transport == Transport::Shared => {
-                Err(RedistributionError::PrivateOutput { rank }.into())
+        let Some(comm) = &exchange.comm else {
+            exchange.own().copy(Place::Block, from, Place::Region, to);
+            return Ok(());
+        };
+        if transport != Transport::Messages && exchange.apart(&*self.memory).is_none() {
+            match exchange.read_in_place(&**comm, &*self.memory, self.number, from, to)? {
+                None => return Ok(()),
+                Some(rank) if transport == Transport::Shared => {
+                    return Err(RedistributionError::PrivateInput { rank }.into());
+                }
+                Some(_) => {}
             }
-            Outcome::Hidden(_) | Outcome::Apart => by_messages(from, block),
         }
+        by_messages(&**comm, cast_slice(from), cast_slice_mut(to))
     }
 
     /// Moves the pieces of an exchange by messages: if rows are described by layouts and the library has derived datatypes, all pieces at
     /// once, else between one pair of ranks after the other (MPI 3.1, sections 3.10, 4.1 and 5.8).
     fn exchange_by_messages(
         &self,
-        exchange: &GroupExchange,
+        (exchange, comm): (&GroupExchange, &dyn Communicator),
         packing: Packing,
         element: usize,
         source: &[u8],
         target: &mut [u8],
     ) -> Result<()> {
         exchange.own().rows(Place::Block, Place::Region).copy(usize::MAX, element, source, target);
-        let Some(comm) = &exchange.comm else { return Ok(()) };
         if packing == Packing::LaidOut {
             let layouts = |pieces: &[WithRank], places: [Place; 2], side: usize| {
                 let mut layouts: Vec<_> = exchange.members.iter().map(|_| None).collect();
@@ -248,8 +218,7 @@ impl Redistribution {
             }
         }
         let ends = Ends { element, source: (Place::Block, source), target: (Place::Region, target) };
-        let staging = &mut *self.staging.borrow_mut();
-        mail::exchange(&**comm, Turns::ByDistance, &exchange.part, ends, staging.buffers())
+        mail::exchange(comm, Turns::ByDistance, &exchange.part, ends, self.staging.borrow_mut().each_mut())
     }
 }
 
@@ -264,10 +233,10 @@ fn exchange_between(world: &World, [held, owned, target]: [&Sharding; 3], leg: &
     Ok(exchange)
 }
 
-/// The ends of a leg between two arrays: this rank's part of the array, or of the sums of its terms, and the target.
+/// The ends of a leg between two arrays: what this rank holds before, and the target.
 pub(crate) struct Arrays<'e, 'r, T: Element> {
     pub(super) of: &'e Redistribution,
-    pub(super) held: &'e mut Cow<'r, [T]>,
+    pub(super) held: &'e mut Held<'r, T>,
     pub(super) target: &'e mut DistArray<T>,
     /// Whether the leg closes sums.
     pub(super) closes_sums: bool,
@@ -284,24 +253,26 @@ impl<T: Element> Arrays<'_, '_, T> {
     /// the target has the sums.
     pub(crate) fn exchange(self, packing: Packing) -> Result<()> {
         *self.is_there = true;
-        if self.closes_sums {
-            return self.add_up(packing);
+        let Self { of, held, target, .. } = self;
+        let target = target.block_mut();
+        let pass = |exchange: &GroupExchange, transport: Transport, from: &Held<'_, T>, to: &mut [T]| {
+            of.pass(exchange, transport, from, to, |comm, from, to| {
+                of.exchange_by_messages((exchange, comm), packing, size_of::<T>(), from, to)
+            })
+        };
+        if !self.closes_sums {
+            return pass(Self::exchange_of(of), of.transport, held, target);
         }
-        let exchange = Self::exchange_of(self.of);
-        self.of.pass(exchange, packing, self.of.transport, self.held, self.target)
-    }
-
-    fn add_up(self, packing: Packing) -> Result<()> {
-        let Redistribution { layers, mine, transport, .. } = self.of;
-        // A term is received beside the sums, in private memory.
-        let transport = if *transport == Transport::Shared { Transport::Auto } else { *transport };
-        let held = |layer: usize| if layer == *mine { &self.held[..] } else { &[] };
-        let [first, others @ ..] = &layers[..] else { return Ok(()) };
-        self.of.pass(first, packing, transport, held(0), self.target)?;
-        let mut term = self.target.clone();
+        // Whether ranks share memory is known of exchanges of elements alone.
+        let transport = if of.transport == Transport::Shared { Transport::Auto } else { of.transport };
+        let nothing = Held::nothing();
+        let from = |layer: usize| if layer == of.mine { &*held } else { &nothing };
+        let [first, others @ ..] = &of.layers[..] else { return Ok(()) };
+        pass(first, transport, from(0), target)?;
+        let mut term = Buffer::new(target.len(), "a term of sums")?;
         for (number, layer) in (1..).zip(others) {
-            self.of.pass(layer, packing, transport, held(number), &mut term)?;
-            combine(T::DTYPE, ReduceOp::Sum, cast_slice_mut(self.target.block_mut()), cast_slice(term.block()));
+            pass(layer, transport, from(number), &mut term)?;
+            combine(T::DTYPE, ReduceOp::Sum, cast_slice_mut(target), cast_slice(&term));
         }
         Ok(())
     }
@@ -309,20 +280,13 @@ impl<T: Element> Arrays<'_, '_, T> {
     /// Gathers the shards of the members of a group, which, concatenated, are the part of each member; of sums, adds up all terms of each
     /// member's part.
     pub(crate) fn parts(self, group: &Group) -> Result<()> {
-        if self.closes_sums { self.reduce_scatter(group) } else { self.all_gather(group) }
-    }
-
-    fn all_gather(self, group: &Group) -> Result<()> {
         *self.is_there = true;
-        let exchange = Self::exchange_of(self.of);
-        self.of.hand_out(exchange, self.of.transport, self.held, self.target, |from, to| {
-            if exchange.comm.is_none() {
-                // There is nothing to gather, or this rank has all of it.
-                exchange.own().rows(Place::Block, Place::Region).copy(usize::MAX, size_of::<T>(), from, to);
-                return Ok(());
-            }
-            let staging = &mut *self.of.staging.borrow_mut();
-            mail::all_gather(group, &exchange.parts(), size_of::<T>(), from, to, staging.buffers())
+        if self.closes_sums {
+            return self.reduce_scatter(group);
+        }
+        let (of, exchange) = (self.of, Self::exchange_of(self.of));
+        of.pass(exchange, of.transport, self.held, self.target.block_mut(), |_, from, to| {
+            mail::all_gather(group, &exchange.parts(), size_of::<T>(), from, to, of.staging.borrow_mut().each_mut())
         })
     }
 
@@ -334,8 +298,8 @@ impl<T: Element> Arrays<'_, '_, T> {
             steps.reserve(self.held.len(), size_of::<T>())?;
             return steps.run(self.target.block_mut(), self.of.op);
         }
-        let mut sums = memory::room(self.held.len(), "partial sums")?;
-        sums.extend_from_slice(self.held);
+        let mut sums = Buffer::to_be_read(self.held.len(), "partial sums")?;
+        sums.copy_from_slice(self.held);
         let combining = Combining { dtype: T::DTYPE, op: ReduceOp::Sum, by: by.of_sums() };
         let root = root.map(|root| group.member_at(root));
         match root {
@@ -343,14 +307,13 @@ impl<T: Element> Arrays<'_, '_, T> {
             None => group.comm().all_reduce(cast_slice_mut(&mut sums), combining)?,
         }
         let is_wanted = root.is_none_or(|root| root == group.rank());
-        *self.held = if is_wanted { Cow::Owned(sums) } else { Cow::Borrowed(&[]) };
+        *self.held = if is_wanted { Held::Sums(Arc::new(sums)) } else { Held::nothing() };
         Ok(())
     }
 
     fn reduce_scatter(self, group: &Group) -> Result<()> {
         let (term, parts) =
             self.of.parts.as_ref().expect("a route has the parts of its sums; this is a bug in polyshard");
-        *self.is_there = true;
         self.target.block_mut().fill(T::ZERO);
         let by_messages = self.of.transport == Transport::Messages;
         tile::scatter(group, by_messages, term, self.held, parts.clone(), self.target)

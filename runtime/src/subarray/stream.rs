@@ -34,7 +34,7 @@ impl Copier {
     /// As many bytes starting at `to` must be writable and not overlap `from`, and no other code may read or
     /// write them before [`finish`](Self::finish) has returned.
     #[inline]
-    pub(crate) unsafe fn copy(self, from: &[u8], to: *mut u8) {
+    unsafe fn copy(self, from: &[u8], to: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
             match from.len() {

@@ -1,7 +1,7 @@
 //! Tiles that a whole group fetches at once: broadcast and all-gather.
 
 use super::in_flight::{Posted, flight};
-use super::link::{End, Link, Source, When, post, room_for};
+use super::link::{End, Fetching, Link, Source, When, post, room_for};
 use super::route::{Fetch, all_parts, is_seen_in};
 use super::{Held, one_box, root};
 use crate::comm::{Broadcast, Rounds};
@@ -25,44 +25,29 @@ impl<T: Element> Link<T> {
     /// The root sends from its shard if the region is contiguous there and in the array, and then holds it without a copy; else it packs it
     /// once. Each other member receives `region.len()` elements; if the region is empty, which it is on all members or on none, nothing is
     /// sent. A tile's region is always broadcast at once.
-    ///
-    /// # Errors
-    /// If another rank failed, or there is too little memory for the message.
-    ///
-    /// # Panics
-    /// If the root does not own all of the region, or its tile does not hold it: a bug in polyshard.
-    pub(crate) fn broadcast<'a>(
-        &mut self,
-        group: &Group,
-        root_coordinates: &[i64],
-        source: impl Into<Shards<'a, T>>,
-        region: &Region,
-        from: Source,
-        when: When,
-    ) -> Result<()> {
+    pub(crate) fn broadcast(&mut self, group: &Group, root_coordinates: &[i64], of: Fetching<'_, T>) -> Result<()> {
+        let Fetching { source, here: region, from, when } = of;
         one_box(region);
-        let (source, root) = (source.into(), root(group, root_coordinates, region));
-        match (from, when) {
-            (Source::Shards, When::Now) => self.broadcast_from(group, root, source, region),
-            (Source::Shards, When::Later) => self.begin_broadcast(group, root, source, region),
-            (Source::Tiles, _) => {
-                if let Some(near) = self.anywhere(source, region, group.rank() != root) {
-                    return self.hold_fetched(source, region, &near, &[]);
-                }
-                if region.is_empty() {
-                    self.tile.held = Held::Nothing;
-                    return Ok(());
-                }
-                group.parts_from(root).into_iter().try_for_each(|(part, from)| self.hand_on(part, from, source, region))
+        let root = root(group, root_coordinates, region);
+        if from == Source::Tiles {
+            if let Some(near) = self.anywhere(source, region, group.rank() != root) {
+                return self.hold_fetched(source, region, &near, &[]);
             }
+            if region.is_empty() {
+                self.tile.held = Held::Nothing;
+                return Ok(());
+            }
+            let mut parts = group.parts_from(root).into_iter();
+            return parts.try_for_each(|(part, from)| self.hand_on(part, from, source, region));
+        }
+        match (self.near(source, group, Some(root), region), when) {
+            (Some(near), _) => self.fetch(of, near),
+            (None, When::Now) => self.broadcast_from(group, root, source, region),
+            (None, When::Later) => self.begin_broadcast(group, root, source, region),
         }
     }
 
     fn begin_broadcast(&mut self, group: &Group, root: usize, source: Shards<'_, T>, region: &Region) -> Result<()> {
-        if let Some(near) = self.near(source, group, Some(root), region) {
-            self.begin(region, Posted::Messages(None), End::Fetched(near));
-            return Ok(());
-        }
         let mut message = room_for::<T>(region.len())?;
         let (me, size) = (group.rank(), group.size());
         if me == root {
@@ -92,11 +77,8 @@ impl<T: Element> Link<T> {
         Ok(())
     }
 
-    /// As [`broadcast`](Self::broadcast), from the shard of the member `root`, at once.
+    /// As [`broadcast`](Self::broadcast), from the shard of the member `root`, which not all members see, at once.
     fn broadcast_from(&mut self, group: &Group, root: usize, source: Shards<'_, T>, region: &Region) -> Result<()> {
-        if let Some(near) = self.near(source, group, Some(root), region) {
-            return self.hold_fetched(source, region, &near, &[]);
-        }
         if group.rank() == root {
             let near = self.own_route(source, region);
             self.hold_fetched(source, region, &near, &[])?;
@@ -144,22 +126,10 @@ impl<T: Element> Link<T> {
     /// place, unless they are gathered at once and do not follow each other in the members' order; others are staged and unpacked. An
     /// element that several members own is sent by one of them. If the region is empty, which it is on all members or on none, nothing is
     /// sent.
-    ///
-    /// # Errors
-    /// If another rank failed, or there is too little memory for the messages.
-    ///
-    /// # Panics
-    /// If the members do not own all of the region: a bug in polyshard.
-    pub(crate) fn all_gather<'a>(
-        &mut self,
-        group: &Group,
-        source: impl Into<Shards<'a, T>>,
-        region: &Region,
-        when: When,
-    ) -> Result<()> {
-        let source = source.into();
+    pub(crate) fn all_gather(&mut self, group: &Group, of: Fetching<'_, T>) -> Result<()> {
+        let Fetching { source, here: region, when, .. } = of;
         if let Some(near) = self.near(source, group, None, region) {
-            return self.fetch(source, region, near, when);
+            return self.fetch(of, near);
         }
         let parts = all_parts(source, group, region);
         if when == When::Later {

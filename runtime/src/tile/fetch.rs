@@ -1,49 +1,33 @@
 //! Regions that a tile gets without messages: from memory that this rank sees, its own shard or that of another rank.
 
 use super::in_flight::Posted;
-use super::link::{End, Link, When};
+use super::link::{End, Fetching, Link, When};
 use super::route::{Fetch, is_seen_in, this_rank};
 use super::{Held, one_box};
 use crate::comm::Piece;
 use crate::{Element, Group, Region, Result, Shards};
-use std::convert::Infallible;
 use std::rc::Rc;
 
 impl<T: Element> Link<T> {
     /// Holds `region` of this rank's own shard: in place if the program says so, else copied if it is scattered there. Moves no data between
     /// ranks.
-    ///
-    /// # Errors
-    /// None for a rank's own shard.
-    ///
-    /// # Panics
-    /// If this rank does not own all of it, or it does not fit the buffer: a bug in polyshard.
-    pub(crate) fn own<'a>(
-        &mut self,
-        source: impl Into<Shards<'a, T>>,
-        region: &Region,
-        is_in_place: bool,
-        when: When,
-    ) -> Result<()> {
-        if is_in_place && when == When::Now {
-            one_box(region);
-            self.tile.held = Held::Shard(region.clone());
+    pub(crate) fn own(&mut self, of: Fetching<'_, T>, is_in_place: bool) -> Result<()> {
+        if is_in_place && of.when == When::Now {
+            one_box(of.here);
+            self.tile.held = Held::Shard(of.here.clone());
             return Ok(());
         }
-        let source = source.into();
-        let route = self.own_route(source, region);
-        self.fetch(source, region, route, when)
+        let route = self.own_route(of.source, of.here);
+        self.fetch(of, route)
     }
 
     /// Holds the region that a route assembles from memory that this rank sees.
-    pub(super) fn fetch(&mut self, source: Shards<'_, T>, region: &Region, route: Rc<Fetch>, when: When) -> Result<()> {
-        match when {
-            When::Now => self.hold_fetched(source, region, &route, &[]),
-            When::Later => {
-                self.begin(region, Posted::Messages(None), End::Fetched(route));
-                Ok(())
-            }
+    pub(super) fn fetch(&mut self, of: Fetching<'_, T>, route: Rc<Fetch>) -> Result<()> {
+        if of.when == When::Now {
+            return self.hold_fetched(of.source, of.here, &route, &[]);
         }
+        self.begin(of.here, Posted::Messages(None), End::Fetched(route));
+        Ok(())
     }
 
     /// The route of `region` in this rank's own shard.
@@ -100,18 +84,11 @@ impl<T: Element> Link<T> {
 
     /// The cached route of the region, or the one that `find` returns.
     fn known(&mut self, region: &Region, find: impl FnOnce() -> Fetch) -> Rc<Fetch> {
-        if region.is_empty() {
-            return Rc::clone(&self.nothing);
-        }
-        let Ok(found) = self.found.get(region, || Ok::<_, Infallible>(Rc::new(find())));
-        Rc::clone(found)
+        if region.is_empty() { Rc::default() } else { self.found.get(region, false, find) }
     }
 
     /// Holds `region`: without a copy if it is one box of a shard, else in the buffer, where data from messages is already or is copied to
     /// from `received`.
-    ///
-    /// # Errors
-    /// If the operating system denies this rank access to another's memory.
     pub(super) fn hold_fetched(
         &mut self,
         source: Shards<'_, T>,

@@ -16,18 +16,16 @@
 use super::in_flight::{Arrived, Flights, Posted, flight};
 use super::route::Fetch;
 use super::sequence::Sequence;
-use super::terms::{Fold, combine, combine_received};
-use super::{Held, Tile, Written};
+use super::terms::{Fold, Target};
+use super::{Held, Tile};
 use crate::comm::{Communicator, Flight, Links, Piece, SumAlgorithm, connect};
 use crate::exchange::Exchange;
-use crate::layout::{Neighbours, Sharding};
 use crate::memory::Buffer;
 use crate::subarray::{Place, Subarray};
-use crate::{DistArray, Element, Grid, Group, PollHandle, ReduceOp, Reduction, Region, Result, Shards, View, World};
+use crate::{Element, Group, PollHandle, ReduceOp, Reduction, Region, Result, Shards, View, World};
 use bytemuck::{cast_slice, cast_slice_mut};
 use polyshard_program::Algorithm;
 use std::collections::VecDeque;
-use std::fmt;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -50,6 +48,16 @@ pub(crate) enum When {
     Later,
 }
 
+/// What an operation fetches.
+#[derive(Clone, Copy)]
+pub(crate) struct Fetching<'a, T> {
+    pub(crate) source: Shards<'a, T>,
+    /// The region of this rank.
+    pub(crate) here: &'a Region,
+    pub(crate) from: Source,
+    pub(crate) when: When,
+}
+
 /// How a link carries out its operations; the same on all ranks.
 pub(crate) struct How<T> {
     /// Whether the regions of all ranks are the same in every transfer.
@@ -62,8 +70,6 @@ pub(crate) struct How<T> {
     pub(crate) by_messages: bool,
     /// The reduction that adds up the sums of a group, if its steps are given.
     pub(crate) reduction: Option<Reduction<T>>,
-    /// The elements of the output that are written, unless all are.
-    pub(crate) written: Option<Written>,
 }
 
 impl<T> Default for How<T> {
@@ -74,7 +80,6 @@ impl<T> Default for How<T> {
             sums: SumAlgorithm::GatherTerms,
             by_messages: false,
             reduction: None,
-            written: None,
         }
     }
 }
@@ -92,18 +97,9 @@ pub(crate) struct Link<T: Element> {
     pub(super) incoming: Buffer<T>,
     /// Buffers that hold no tile.
     spare: Vec<Buffer<T>>,
-    /// The routes of regions that were read in place.
-    pub(super) found: Sequence<Rc<Fetch>>,
-    /// The route of an empty region.
-    pub(super) nothing: Rc<Fetch>,
-    /// The route of the last exchange, and whether all ranks saw all shards then.
-    pub(super) fetched: Option<(Region, bool, Rc<Fetch>)>,
-    /// The last exchange of an output, its region, and the sharding of the array that it was combined into.
-    pub(super) returned: Option<(Sharding, Region, Rc<Exchange>)>,
-    /// The part that this rank owns if only others get the sums.
-    pub(super) no_part: Rc<Subarray>,
-    /// The parts of regions that this rank owns, in arrays of this sharding.
-    pub(super) owns: (Option<Sharding>, Sequence<Rc<Subarray>>),
+    /// The routes of regions: of an input's in messages or in place, apart from those of exchanges while all ranks see all shards; of an
+    /// output's into this rank's own shard, apart from those that are written back.
+    pub(super) found: Sequence<Fetch>,
     /// The transfers in flight, in the order in which they began, and their messages.
     pub(super) in_flight: VecDeque<InFlight<T>>,
     pub(super) flights: Flights,
@@ -126,18 +122,9 @@ pub(super) enum End {
     /// The tile holds the region that this route assembles.
     Fetched(Rc<Fetch>),
     /// Terms are combined.
-    Terms(Rc<Exchange>, Fold),
+    Terms(Rc<Fetch>, Fold),
     /// This member has the sums of its own piece, and receives those of the others' pieces of the tile.
     Sums { own: Rc<Subarray>, mine: Range<usize>, others: Vec<Range<usize>> },
-}
-
-impl<T: Element> fmt::Debug for Link<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Link")
-            .field("tile", &self.tile)
-            .field("in_flight", &self.in_flight.len())
-            .finish_non_exhaustive()
-    }
 }
 
 impl<T: Element> Link<T> {
@@ -150,20 +137,12 @@ impl<T: Element> Link<T> {
             incoming: Buffer::default(),
             spare: Vec::new(),
             found: Sequence::default(),
-            nothing: Rc::default(),
-            fetched: None,
-            returned: None,
-            no_part: Rc::default(),
-            owns: Default::default(),
             in_flight: VecDeque::new(),
             flights: Flights::default(),
         }
     }
 
     /// Returns the link with a second buffer that takes turns with the tile's, where tiles are shifted.
-    ///
-    /// # Errors
-    /// If it does not fit in free memory.
     pub(crate) fn relay(mut self) -> Result<Self> {
         self.incoming.grow(self.tile.buffer.len(), "the second buffer of a tile")?;
         Ok(self)
@@ -172,9 +151,6 @@ impl<T: Element> Link<T> {
     /// Returns the link of an input, whose regions may be requested up to `depth` iterations before they are read. A region that a group
     /// gets from one owner travels from the owner to each member, or from member to member, which takes communicators of its own. The links
     /// are connected here, by an empty message over each, so all members of the group must call it.
-    ///
-    /// # Errors
-    /// If another rank failed.
     pub(crate) fn fetched_ahead(mut self, depth: usize, group: Option<&Group>) -> Result<Self> {
         if let Some(group) = group {
             let links = match self.how.by {
@@ -194,9 +170,6 @@ impl<T: Element> Link<T> {
     /// Returns the link of an output, whose tile may be in flight while the next `depth` are written, each in a buffer of its own. A
     /// `group` is needed if its sums are taken in pieces, which takes a communicator of its own, and connections, made by an empty message
     /// over each link: then all members of the group must call it.
-    ///
-    /// # Errors
-    /// If there is too little memory, or another rank failed.
     pub(crate) fn sent_ahead(mut self, name: &str, depth: usize, group: Option<&Group>) -> Result<Self> {
         for _ in 0..depth {
             self.spare.push(Tile::to_be_read(name, self.tile.buffer.len())?.buffer);
@@ -206,16 +179,6 @@ impl<T: Element> Link<T> {
             // Each member receives all terms of its piece.
             connect(group.comm(), Links::All)?;
         }
-        Ok(self)
-    }
-
-    /// Returns the link, connected to the ranks in reach from which it receives ahead of time, by an empty message over each link, so all
-    /// ranks of the grid must call it.
-    ///
-    /// # Errors
-    /// If another rank failed.
-    pub(crate) fn connected(self, grid: &Grid<'_>, reach: &Neighbours) -> Result<Self> {
-        grid.connect(reach)?;
         Ok(self)
     }
 
@@ -230,17 +193,11 @@ impl<T: Element> Link<T> {
     }
 
     /// Returns the region that the tile holds, addressed by global index; `source` is the array that it was fetched from.
-    ///
-    /// # Panics
-    /// If it does not hold one box of a shard: a bug in polyshard.
     pub(crate) fn view<'a>(&'a self, source: impl Into<Shards<'a, T>>) -> View<'a, T> {
         self.tile.view(source.into())
     }
 
     /// Makes its tile that of `region`, as [`Tile::reset`]; in another buffer if the last one is in flight. Moves no data.
-    ///
-    /// # Panics
-    /// As for [`Tile::reset`].
     pub(crate) fn reset(&mut self, region: &Region, op: ReduceOp) {
         if self.tile.buffer.len() < region.len() {
             self.tile.buffer = self.spare.pop().unwrap_or_default();
@@ -258,9 +215,6 @@ impl<T: Element> Link<T> {
 
     /// Drives the transfers in flight, without waiting; returns whether some need to be polled again, which is not necessary with a
     /// [progress thread](World::poll_meanwhile).
-    ///
-    /// # Errors
-    /// If another rank failed.
     pub(crate) fn poll(&mut self, world: &World) -> Result<bool> {
         Ok(self.flights.poll(world)?)
     }
@@ -292,12 +246,6 @@ impl<T: Element> Link<T> {
     }
 
     /// Waits for the region that was requested first, which the tile then holds.
-    ///
-    /// # Errors
-    /// If another rank failed.
-    ///
-    /// # Panics
-    /// If nothing has begun: a bug in polyshard.
     pub(crate) fn arrive<'a>(&mut self, world: &World, source: impl Into<Shards<'a, T>>) -> Result<()> {
         let InFlight { region, end, .. } = self.next();
         let received = self.flights.finish(world.comm())?.received;
@@ -318,31 +266,20 @@ impl<T: Element> Link<T> {
     }
 
     /// Waits for the tile that began first, and combines the received terms into this rank's shard.
-    ///
-    /// # Errors
-    /// If another rank failed, or there is too little memory for a message.
-    ///
-    /// # Panics
-    /// If nothing has begun: a bug in polyshard.
-    pub(crate) fn combine_next(
-        &mut self,
-        comm: &dyn Communicator,
-        target: &mut DistArray<T>,
-        op: ReduceOp,
-    ) -> Result<()> {
+    pub(crate) fn combine_next(&mut self, comm: &dyn Communicator, target: &mut Target<'_, T>) -> Result<()> {
         let InFlight { mut buffer, end, .. } = self.next();
         if matches!(end, End::Done) {
             return Ok(());
         }
         let Arrived { received, sums } = self.flights.finish(comm)?;
-        let (received, written) = (received.iter().map(|message| cast_slice(message)), self.how.written.as_ref());
+        let received = received.iter().map(|message| cast_slice(message));
         match end {
-            End::Terms(terms, fold) => combine_received(&terms, fold, received, &buffer, target, written, op),
+            End::Terms(route, fold) => target.combine_received(&route.exchange, fold, received, &buffer),
             End::Sums { own, mine, others } => {
                 let sums = sums.as_ref().map(|sums| (mine, cast_slice(sums)));
                 let all = others.into_iter().zip(received).chain(sums);
                 all.for_each(|(place, sums)| buffer[place].copy_from_slice(sums));
-                combine(&own, &[(&buffer, Place::Region)], target, written, op);
+                target.combine(&own, &[(&buffer, Place::Region)]);
             }
             End::Done | End::Message(_) | End::Fetched(_) => {}
         }
@@ -381,6 +318,12 @@ pub(crate) fn post<T: Element>(
     }
     let receives = exchange.receives.iter().map(|(from, part)| Ok((*from, room_for::<T>(part.len())?)));
     Ok(flight(comm, sends, receives.collect::<Result<_>>()?)?)
+}
+
+/// What a test fetches at once.
+#[cfg(test)]
+pub(crate) fn now<'a, T: Element>(source: impl Into<Shards<'a, T>>, here: &'a Region) -> Fetching<'a, T> {
+    Fetching { source: source.into(), here, from: Source::Shards, when: When::Now }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Tiles exchanged between pairs of ranks: permutations, exchanges of any pattern, and tiles that are shifted through a group.
 
 use super::in_flight::{Posted, flight};
-use super::link::{End, Link, Source, When, post, room_for};
+use super::link::{End, Fetching, Link, Source, When, post, room_for};
 use super::route::Fetch;
 use super::{Held, cyclic_neighbour, one_box, room};
 use crate::comm::{Communicator, Piece};
@@ -26,24 +26,15 @@ impl<T: Element> Link<T> {
     ///
     /// Nothing is received if `region` is empty, and nothing is sent if `to` is `None` or its region is empty. A region of this rank's own
     /// shard is held, or copied if it is scattered there. Regions of tiles are always sent at once, and two buffers alternate.
-    ///
-    /// # Errors
-    /// If another rank failed, or there is too little memory for the message.
-    ///
-    /// # Panics
-    /// If a region is not the sender's own, or its tile does not hold it: a bug in polyshard.
-    pub(crate) fn permute<'a>(
+    pub(crate) fn permute(
         &mut self,
         grid: &Grid<'_>,
         (from, to): (usize, Option<(usize, Region)>),
-        source: impl Into<Shards<'a, T>>,
-        region: &Region,
-        of: Source,
-        when: When,
+        of: Fetching<'_, T>,
     ) -> Result<()> {
+        let (Fetching { source, here: region, .. }, me) = (of, grid.world().rank());
         one_box(region);
-        let (source, me) = (source.into(), grid.world().rank());
-        if of == Source::Tiles {
+        if of.from == Source::Tiles {
             if let Some(near) = self.anywhere(source, region, from != me) {
                 return self.hold_fetched(source, region, &near, &[]);
             }
@@ -63,7 +54,7 @@ impl<T: Element> Link<T> {
             let received = Exchange { me, receives: exchange.receives.clone(), ..Exchange::default() };
             Rc::new(Fetch::new(source, region, received, false))
         });
-        self.carry(grid.world().comm(), &exchange, source, region, fetch, when)
+        self.carry(grid.world().comm(), &exchange, of, fetch)
     }
 
     /// Fetches on each rank of the grid the region that `region_of` returns for its coordinates, from any owners; if `around`, the part
@@ -75,37 +66,30 @@ impl<T: Element> Link<T> {
     /// to their readers: no other ranks are considered, so that working out the messages takes time in proportion to the number of ranks in
     /// reach. If the reach is a star, elements owned by ranks that differ from the reader along several axes are not sent: they must not be
     /// read. Around a part, that part can be read before the rest has arrived.
-    ///
-    /// # Errors
-    /// If another rank failed, or there is too little memory for the messages.
-    ///
-    /// # Panics
-    /// If a region exceeds the array, or an owner is out of a reach that is not a star: a bug in polyshard.
-    pub(crate) fn exchange<'a>(
+    pub(crate) fn exchange(
         &mut self,
         grid: &Grid<'_>,
         reach: &Neighbours,
-        source: impl Into<Shards<'a, T>>,
         region_of: impl Fn(&[i64]) -> Region,
         around: bool,
-        when: When,
+        of: Fetching<'_, T>,
     ) -> Result<()> {
-        let (source, region) = (source.into(), region_of(grid.coords()));
-        let fetch = self.exchanged(grid, reach, source, &region, region_of, around);
+        let Fetching { source, here: region, when, .. } = of;
+        let fetch = self.exchanged(grid, reach, of, region_of, around);
         source.count(total(&fetch.exchange.seen));
         let comm = grid.world().comm();
         if (around, when) == (true, When::Later) {
             let posted = Posted::Messages(post(comm, &fetch.exchange, Place::Block, source.block())?);
             if fetch.is_own() {
-                self.hold_fetched(source, &region, &fetch, &[])?;
-                self.begin(&region, posted, End::Done);
+                self.hold_fetched(source, region, &fetch, &[])?;
+                self.begin(region, posted, End::Done);
             } else {
-                self.tile.held = fetch.held(&region);
-                self.begin(&region, posted, End::Fetched(fetch));
+                self.tile.held = fetch.held(region);
+                self.begin(region, posted, End::Fetched(fetch));
             }
             return Ok(());
         }
-        self.carry(comm, &fetch.exchange, source, &region, Rc::clone(&fetch), when)
+        self.carry(comm, &fetch.exchange, of, Rc::clone(&fetch))
     }
 
     /// Sends and receives the pieces of an exchange, of shards, and holds the region that the route then assembles.
@@ -113,10 +97,8 @@ impl<T: Element> Link<T> {
         &mut self,
         comm: &dyn Communicator,
         exchange: &Exchange,
-        source: Shards<'_, T>,
-        region: &Region,
+        Fetching { source, here: region, when, .. }: Fetching<'_, T>,
         fetch: Rc<Fetch>,
-        when: When,
     ) -> Result<()> {
         if when == When::Later {
             let posted = Posted::Messages(post(comm, exchange, Place::Block, source.block())?);
@@ -135,26 +117,20 @@ impl<T: Element> Link<T> {
         self.hold_fetched(source, region, &fetch, &[])
     }
 
-    /// The route by which ranks in reach exchange pieces, reused if it was the same the last time. The messages to others are known to be
+    /// The route by which ranks in reach exchange pieces, cached while it stays the same. The messages to others are known to be
     /// the same only if the regions of all ranks are.
     fn exchanged(
         &mut self,
         grid: &Grid<'_>,
         reach: &Neighbours,
-        source: Shards<'_, T>,
-        region: &Region,
+        Fetching { source, here: region, .. }: Fetching<'_, T>,
         region_of: impl Fn(&[i64]) -> Region,
         around: bool,
     ) -> Rc<Fetch> {
         let are_everywhere = source.are_everywhere();
         let is_fixed = are_everywhere || self.how.is_fixed && !source.are_shared();
-        let known = self.fetched.take();
-        let known = known.filter(|(known, seen, _)| is_fixed && known == region && *seen == are_everywhere);
-        let (.., fetch) = self.fetched.insert(known.unwrap_or_else(|| {
-            let exchange = Exchange::fetch(grid, reach, source, region, region_of);
-            (region.clone(), are_everywhere, Rc::new(Fetch::new(source, region, exchange, around)))
-        }));
-        Rc::clone(fetch)
+        let find = || Fetch::new(source, region, Exchange::fetch(grid, reach, source, region, region_of), around);
+        if is_fixed { self.found.get(region, are_everywhere, find) } else { Rc::new(find()) }
     }
 
     /// Receives `region` from the member `by` places after this one, cyclically through the group, and sends the region that the tile holds
@@ -168,25 +144,12 @@ impl<T: Element> Link<T> {
     /// A region that is contiguous in the shard is sent from there; the shard is never written, and after the first shift two buffers
     /// alternate. Sizes may differ between members, as tiles may be short or empty; empty tiles are not sent. Later, the region that the
     /// tile holds can be read until the next one arrives.
-    ///
-    /// # Errors
-    /// If another rank failed, its tile does not have the size of `region`, or there is too little memory for the message.
-    ///
-    /// # Panics
-    /// If `by` is a multiple of the group's size and `region` is not the region held: a bug in polyshard.
-    pub(crate) fn shift<'a>(
-        &mut self,
-        group: &Group,
-        by: i64,
-        source: impl Into<Shards<'a, T>>,
-        region: &Region,
-        when: When,
-    ) -> Result<()> {
+    pub(crate) fn shift(&mut self, group: &Group, by: i64, of: Fetching<'_, T>) -> Result<()> {
+        let Fetching { source, here: region, when, .. } = of;
         one_box(region);
-        let source = source.into();
         let [from, to] = [by, -by].map(|by| cyclic_neighbour(group, by));
         if let Some(near) = self.anywhere(source, region, from != group.rank()) {
-            return self.fetch(source, region, near, when);
+            return self.fetch(of, near);
         }
         if from == group.rank() {
             self.tile.holds(region);
@@ -201,7 +164,7 @@ impl<T: Element> Link<T> {
         let message = self.message(source)?;
         let sends = if message.is_empty() { Vec::new() } else { vec![(to, message)] };
         let (receives, end) = match region.is_empty() {
-            true => (Vec::new(), End::Fetched(Rc::clone(&self.nothing))),
+            true => (Vec::new(), End::Fetched(Rc::default())),
             false => (vec![(from, room_for::<T>(region.len())?)], End::Message(None)),
         };
         let posted = Posted::Messages(flight(group.comm(), sends, receives)?);

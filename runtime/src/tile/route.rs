@@ -1,7 +1,7 @@
 //! Routes of regions to tiles: from the memory of ranks that this one sees, or in messages from others.
 
 use super::{Held, InPlace};
-use crate::exchange::{Exchange, WithRank, owned, parts_of};
+use crate::exchange::{Exchange, WithRank, all_found, owned, parts_of, total};
 use crate::subarray::{Place, Subarray};
 use crate::view::Ranges;
 use crate::{Element, Group, Region, Shards};
@@ -37,6 +37,11 @@ impl Fetch {
             fetch.go_around(source, region);
         }
         fetch
+    }
+
+    /// The route of terms into shards.
+    pub(super) fn of_terms(exchange: Exchange) -> Self {
+        Self { exchange, ..Self::default() }
     }
 
     /// Reads this rank's own part in place in its shard, as far as it is one box of the array.
@@ -117,13 +122,7 @@ impl Fetch {
 
     /// The route of a region of which this rank sees all parts.
     fn seen<T: Element>(source: Shards<'_, T>, region: &Region, parts: Vec<WithRank>) -> Self {
-        let found: usize = parts.iter().map(|(_, part)| part.len()).sum();
-        assert!(
-            found == region.distinct(),
-            "the owners of {region} own {found} of its {} elements, in an array sharded {}; this is a bug in polyshard",
-            region.distinct(),
-            source.sharding()
-        );
+        all_found(total(&parts), region, source.sharding());
         let me = this_rank(source);
         let (own, seen): (Vec<_>, Vec<_>) = parts.into_iter().partition(|(rank, _)| *rank == me);
         let keep = own.into_iter().map(|(_, part)| part).collect();

@@ -15,12 +15,12 @@
 
 use super::link::Link;
 use super::sums::parts_of_target;
-use super::terms::{combine, pieces};
+use super::terms::{Target, pieces};
 use crate::comm::{SumAlgorithm, received_in_sum};
 use crate::memory::split_mut;
 use crate::shared_tiles::{SharedTiles, share_tiles};
 use crate::subarray::{Place, Subarray, in_order};
-use crate::{DistArray, Element, Group, ReduceOp, Result};
+use crate::{Element, Group, ReduceOp, Result};
 use bytemuck::{cast_slice, cast_slice_mut};
 use std::mem::{replace, swap};
 use std::ops::Range;
@@ -100,8 +100,8 @@ impl<T: Element> Link<T> {
 
     /// Adds up the tiles of all members, each of which combines its part into its shard, along one stage after the other, the last one
     /// first; along the group itself if it has no stages. Parts that follow each other in the tile are sent from it, else they are packed.
-    pub(super) fn scatter_in_stages(&mut self, group: &Group, target: &mut DistArray<T>, op: ReduceOp) -> Result<()> {
-        let (parts, combining) = (parts_of_target(group, target, self.tile.region()), self.combining(op));
+    pub(super) fn scatter_in_stages(&mut self, group: &Group, target: &mut Target<'_, T>) -> Result<()> {
+        let (parts, combining) = (parts_of_target(group, target.array, self.tile.region()), self.combining(target.op));
         let (stages, members) = (group.stages(), group.gathered());
         let mut held = self.tile.sums().len();
         let scattered = || members.iter().map(|&member| &parts[member]);
@@ -125,8 +125,7 @@ impl<T: Element> Link<T> {
             let into = cast_slice_mut(&mut self.incoming[..held]);
             along.comm().reduce_scatter(cast_slice(terms), into, &bytes, combining)?;
         }
-        let sums = (&self.incoming[..held], Place::Packed);
-        combine(&parts[group.rank()], &[sums], target, self.how.written.as_ref(), op);
+        target.combine(&parts[group.rank()], &[(&self.incoming[..held], Place::Packed)]);
         Ok(())
     }
 }

@@ -8,8 +8,8 @@
 
 use super::in_flight::{Posted, Sums, flight};
 use super::link::{End, How, Link, When, post, room_for};
-use super::sequence::Sequence;
-use super::terms::{Fold, combine, combine_pieces, combine_received, owned_by_this, pieces};
+use super::route::Fetch;
+use super::terms::{Fold, Target, pieces};
 use super::{Held, Tile, cyclic_neighbour, one_box, room, root};
 use crate::comm::{Combining, Communicator, Piece, SumAlgorithm, received_in_sum};
 use crate::exchange::{Exchange, owned, parts_of, total};
@@ -22,35 +22,30 @@ use crate::subarray::{Place, Subarray};
 use crate::{DistArray, Element, Grid, Group, ReduceOp, Region, Result};
 use bytemuck::{cast_slice, cast_slice_mut};
 use smallvec::SmallVec;
-use std::convert::Infallible;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
 impl<T: Element> Link<T> {
     /// Combines the tile into this rank's own shard, where it may be scattered. Moves no data between ranks.
-    ///
-    /// # Panics
-    /// If this rank does not own all of it: a bug in polyshard.
-    pub(crate) fn combine_own(&mut self, target: &mut DistArray<T>, op: ReduceOp) {
+    pub(crate) fn combine_own(&mut self, target: &mut Target<'_, T>) {
         self.tile.sums();
-        let own = self.own_part(target, owned_by_this);
-        combine(&own, &[(&self.tile.buffer, Place::Region)], target, self.how.written.as_ref(), op);
+        let own = self.owned(target.array);
+        target.combine(&own, &[(&self.tile.buffer, Place::Region)]);
     }
 
-    /// The part of the tile's region that this rank owns in `target`, as `find` returns it; `find` is called once, however often the region
-    /// is combined.
-    fn own_part(
-        &mut self,
-        target: &DistArray<T>,
-        find: impl FnOnce(&DistArray<T>, &Region) -> Subarray,
-    ) -> Rc<Subarray> {
-        if self.owns.0.as_ref() != Some(target.sharding()) {
-            self.owns = (Some(target.sharding().clone()), Sequence::default());
-        }
+    /// The tile's region in this rank's shard, which has all of it.
+    fn owned(&mut self, target: &DistArray<T>) -> Rc<Subarray> {
+        self.own_part(|region| owned(target, target.coordinates(), region))
+    }
+
+    /// The part of the tile's region that this rank owns in the output, as `find` returns it; `find` is called once, however often the
+    /// region is combined.
+    fn own_part(&mut self, find: impl FnOnce(&Region) -> Subarray) -> Rc<Subarray> {
         let region = self.tile.region();
-        let Ok(own) = self.owns.1.get(region, || Ok::<_, Infallible>(Rc::new(find(target, region))));
-        Rc::clone(own)
+        let own = || Exchange { keep: vec![Rc::new(find(region))], ..Exchange::default() };
+        let found = self.found.get(region, false, || Fetch::of_terms(own()));
+        Rc::clone(&found.exchange.keep[0])
     }
 
     /// Combines the tiles of all members, which have the same region, into the shard of the member at these coordinates along the group's
@@ -62,19 +57,11 @@ impl<T: Element> Link<T> {
     /// ```
     ///
     /// If the region is empty, which it is on all members or on none, nothing is sent. Stages as much data as the tile holds.
-    ///
-    /// # Errors
-    /// If another rank failed, or there is too little memory for the messages.
-    ///
-    /// # Panics
-    /// If a member that gets the sums does not own all of the region, or, later, if the order of the terms is left to the library: a bug
-    /// in polyshard.
     pub(crate) fn reduce(
         &mut self,
         group: &Group,
         root_coordinates: Option<&[i64]>,
-        target: &mut DistArray<T>,
-        op: ReduceOp,
+        target: &mut Target<'_, T>,
         when: When,
     ) -> Result<()> {
         if self.tile.region().is_empty() {
@@ -84,30 +71,30 @@ impl<T: Element> Link<T> {
         let is_wanted = root.is_none_or(|root| root == group.rank());
         let is_by_steps = self.how.reduction.is_some() && root.is_none() || group.is_in_stages();
         if when == When::Later || !is_by_steps && self.how.sums != SumAlgorithm::Library {
-            let own = if is_wanted { self.own_part(target, owned_by_this) } else { Rc::clone(&self.no_part) };
+            let own = if is_wanted { self.owned(target.array) } else { Rc::default() };
             if self.how.sums != SumAlgorithm::ReduceScatterGather {
                 let wholes = |target: &_, region: &_| wholes_of(group, root, target, region);
-                return self.sum_parts(group, own, wholes, target, op, when);
+                return self.sum_parts(group, own, wholes, target, when);
             }
-            if self.can_meet(group, target, op)? && self.reduce_in_place(group, root, &own, target, op)? {
+            if self.can_meet(group, target)? && self.reduce_in_place(group, root, &own, target)? {
                 return self.done(when);
             }
             if when == When::Later {
-                return self.send_pieces(group, own, root, op);
+                return self.send_pieces(group, own, root, target.op);
             }
         }
         self.tile.sums();
         let len = self.tile.region().len();
-        let combining = self.combining(op);
+        let combining = self.combining(target.op);
         let sums = &mut self.tile.buffer[..len];
         match (&self.how.reduction, root) {
-            (Some(reduction), None) => T::reduce(reduction, sums, op)?,
-            _ if group.is_in_stages() => self.sum_in_stages(group, root, op)?,
+            (Some(reduction), None) => T::reduce(reduction, sums, target.op)?,
+            _ if group.is_in_stages() => self.sum_in_stages(group, root, target.op)?,
             (_, None) => group.comm().all_reduce(cast_slice_mut(sums), combining)?,
             (_, Some(root)) => group.comm().reduce(root, cast_slice_mut(sums), combining)?,
         }
         if is_wanted {
-            self.combine_own(target, op);
+            self.combine_own(target);
         }
         Ok(())
     }
@@ -132,15 +119,14 @@ impl<T: Element> Link<T> {
         group: &Group,
         root: Option<usize>,
         own: &Subarray,
-        target: &mut DistArray<T>,
-        op: ReduceOp,
+        target: &mut Target<'_, T>,
     ) -> Result<bool> {
         let sums = self.tile.sums();
         let (len, bytes) = (sums.len(), size_of_val(sums));
         let Some(mut shared) = share_tiles(group, &mut self.tile.buffer, len)? else { return Ok(false) };
         let pieces = pieces(0..len, group.size());
-        shared.sum(pieces[group.rank()].clone(), op)?;
-        combine_pieces(own, &shared.tiles(), &pieces, target, self.how.written.as_ref(), op);
+        shared.sum(pieces[group.rank()].clone(), target.op)?;
+        target.combine_pieces(own, &shared.tiles(), &pieces);
         shared.release()?;
         group.comm().count_in_place(received_in_sum(bytes, group.size(), group.rank(), root, T::DTYPE, self.how.sums));
         Ok(true)
@@ -157,29 +143,15 @@ impl<T: Element> Link<T> {
     /// Parts that are contiguous in the tile are sent from it; others are packed first. Parts may be of any size, also empty. If the region
     /// is empty, which it is on all members or on none, nothing is sent. Stages the data that it receives, which is as much as the tile,
     /// and the packed parts.
-    ///
-    /// # Errors
-    /// If another rank failed, or there is too little memory for the messages.
-    ///
-    /// # Panics
-    /// If the members do not own all of the region, each element once, or, later, if the order of the terms is left to the library: a bug
-    /// in polyshard.
-    pub(crate) fn reduce_scatter(
-        &mut self,
-        group: &Group,
-        target: &mut DistArray<T>,
-        op: ReduceOp,
-        when: When,
-    ) -> Result<()> {
+    pub(crate) fn reduce_scatter(&mut self, group: &Group, target: &mut Target<'_, T>, when: When) -> Result<()> {
         if self.tile.region().is_empty() {
             return self.done(when);
         }
         if when == When::Now && (group.is_in_stages() || self.how.sums == SumAlgorithm::Library) {
-            return self.scatter_in_stages(group, target, op);
+            return self.scatter_in_stages(group, target);
         }
-        let own =
-            self.own_part(target, |target, region| parts_of_target(group, target, region).swap_remove(group.rank()));
-        self.sum_parts(group, own, |target, region| parts_of_target(group, target, region), target, op, when)
+        let own = self.own_part(|region| parts_of_target(group, target.array, region).swap_remove(group.rank()));
+        self.sum_parts(group, own, |target, region| parts_of_target(group, target, region), target, when)
     }
 
     /// Adds up all members' terms of this member's part, `own`, and combines the sums into the shard in one pass over it: members read each
@@ -189,40 +161,40 @@ impl<T: Element> Link<T> {
         group: &Group,
         own: Rc<Subarray>,
         parts: impl FnOnce(&DistArray<T>, &Region) -> Vec<Subarray>,
-        target: &mut DistArray<T>,
-        op: ReduceOp,
+        target: &mut Target<'_, T>,
         when: When,
     ) -> Result<()> {
         assert!(
             self.how.sums != SumAlgorithm::Library,
             "sums in any order are a library's; this is a bug in polyshard"
         );
-        if self.can_meet(group, target, op)? && self.sum_in_place(group, &own, target, op)? {
+        if self.can_meet(group, target)? && self.sum_in_place(group, &own, target)? {
             return self.done(when);
         }
-        let terms = Exchange::terms(group, own, parts(target, self.tile.region()));
-        self.deliver(group.comm(), Rc::new(terms), Fold::Sum, target, op, when)
+        let exchange = Exchange::terms(group, own, parts(target.array, self.tile.region()));
+        let terms = Fetch::of_terms(exchange);
+        self.deliver(group.comm(), Rc::new(terms), Fold::Sum, target, when)
     }
 
     /// As [`sum_parts`](Self::sum_parts), where members read each other's tiles. Does nothing, on all members, if one of them cannot see
     /// another's.
-    fn sum_in_place(&mut self, group: &Group, own: &Subarray, target: &mut DistArray<T>, op: ReduceOp) -> Result<bool> {
+    fn sum_in_place(&mut self, group: &Group, own: &Subarray, target: &mut Target<'_, T>) -> Result<bool> {
         let (len, elements) = (self.tile.sums().len(), own.len() * (group.size() - 1));
         let Some(shared) = share_tiles(group, &mut self.tile.buffer, len)? else { return Ok(false) };
         let terms = shared.tiles().into_iter().map(|tile| (tile, Place::Region));
-        combine(own, &terms.collect::<SmallVec<[_; 8]>>(), target, self.how.written.as_ref(), op);
+        target.combine(own, &terms.collect::<SmallVec<[_; 8]>>());
         shared.release()?;
         group.comm().count_in_place(elements * size_of::<T>());
         Ok(true)
     }
 
     /// Whether members may see each other's tiles. If they may, tiles in flight are combined first, which keeps the order.
-    fn can_meet(&mut self, group: &Group, target: &mut DistArray<T>, op: ReduceOp) -> Result<bool> {
-        if self.how.by_messages || group.near().is_none() {
+    fn can_meet(&mut self, group: &Group, target: &mut Target<'_, T>) -> Result<bool> {
+        if self.how.by_messages || group.peers().is_none() {
             return Ok(false);
         }
         for _ in 0..self.in_flight.len() {
-            self.combine_next(group.comm(), target, op)?;
+            self.combine_next(group.comm(), target)?;
             self.depart(None);
         }
         Ok(true)
@@ -262,23 +234,17 @@ impl<T: Element> Link<T> {
     ///
     /// Nothing is sent if the tile is empty, and nothing is received if `from` is `None` or its region is empty. Stages the data that it
     /// receives.
-    ///
-    /// # Errors
-    /// If another rank failed, or there is too little memory for the messages.
-    ///
-    /// # Panics
-    /// If a region is not the receiver's own: a bug in polyshard.
     pub(crate) fn permute_back(
         &mut self,
         grid: &Grid<'_>,
         to: usize,
         from: Option<(usize, Region)>,
-        target: &mut DistArray<T>,
-        op: ReduceOp,
+        target: &mut Target<'_, T>,
         when: When,
     ) -> Result<()> {
-        let terms = Exchange::write_back_to(grid, self.tile.region(), to, from, target);
-        self.deliver(grid.world().comm(), Rc::new(terms), Fold::Each, target, op, when)
+        let exchange = Exchange::write_back_to(grid, self.tile.region(), to, from, target.array);
+        let terms = Fetch::of_terms(exchange);
+        self.deliver(grid.world().comm(), Rc::new(terms), Fold::Each, target, when)
     }
 
     /// Sends each owner its part of the tile, and combines the terms that others wrote for this rank's shard into it; `region_of` returns
@@ -292,19 +258,12 @@ impl<T: Element> Link<T> {
     /// One message per pair of ranks; if an axis replicates the array, every owner gets its own. Stages the data that it receives. `reach`
     /// is where owners are, relative to writers: no other ranks are considered. Along axes of partial sums, the owners are those at this
     /// rank's coordinate.
-    ///
-    /// # Errors
-    /// If another rank failed, or there is too little memory for the messages.
-    ///
-    /// # Panics
-    /// If `region_of` returns a region for this rank that differs from the tile's, or an owner is out of reach: a bug in polyshard.
     pub(crate) fn write_back(
         &mut self,
         grid: &Grid<'_>,
         reach: &Neighbours,
-        target: &mut DistArray<T>,
         region_of: impl Fn(&[i64]) -> Region,
-        op: ReduceOp,
+        target: &mut Target<'_, T>,
         when: When,
     ) -> Result<()> {
         let (region, own) = (region_of(grid.coords()), self.tile.region());
@@ -312,31 +271,28 @@ impl<T: Element> Link<T> {
             region == *own || region.is_empty() && own.is_empty(),
             "a tile of {own} is written back as {region}; this is a bug in polyshard"
         );
-        let known = self.returned.take();
-        let known =
-            known.filter(|(sharding, known, _)| self.how.is_fixed && *known == region && sharding == target.sharding());
-        let (.., terms) = self.returned.insert(known.unwrap_or_else(|| {
-            let terms = Exchange::write_back(grid, reach, target, &region, region_of);
-            (target.sharding().clone(), region, Rc::new(terms))
-        }));
-        let terms = Rc::clone(terms);
-        self.deliver(grid.world().comm(), terms, Fold::Each, target, op, when)
+        let find = || {
+            let exchange = Exchange::write_back(grid, reach, target.array, &region, region_of);
+            Fetch::of_terms(exchange)
+        };
+        let terms = if self.how.is_fixed { self.found.get(&region, true, find) } else { Rc::new(find()) };
+        self.deliver(grid.world().comm(), terms, Fold::Each, target, when)
     }
 
     /// Sends and receives terms, and combines them.
     fn deliver(
         &mut self,
         comm: &dyn Communicator,
-        terms: Rc<Exchange>,
+        route: Rc<Fetch>,
         fold: Fold,
-        target: &mut DistArray<T>,
-        op: ReduceOp,
+        target: &mut Target<'_, T>,
         when: When,
     ) -> Result<()> {
         self.tile.sums();
+        let terms = &route.exchange;
         if when == When::Later {
-            let posted = Posted::Messages(post(comm, &terms, Place::Region, &self.tile.buffer)?);
-            self.depart(Some((posted, End::Terms(terms, fold))));
+            let posted = Posted::Messages(post(comm, terms, Place::Region, &self.tile.buffer)?);
+            self.depart(Some((posted, End::Terms(route, fold))));
             return Ok(());
         }
         self.incoming.grow(total(&terms.receives), "terms to combine into an array")?;
@@ -347,10 +303,10 @@ impl<T: Element> Link<T> {
         };
         // Packed terms are contiguous.
         let staging = [&mut self.outgoing, &mut Buffer::default()];
-        mail::exchange(comm, Turns::Together, &terms, ends, staging)?;
+        mail::exchange(comm, Turns::Together, terms, ends, staging)?;
         let received = split_mut(&mut self.incoming, terms.receives.iter().map(|(_, part)| part.len()));
         let received = received.map(|packed| &*packed);
-        combine_received(&terms, fold, received, &self.tile.buffer, target, self.how.written.as_ref(), op);
+        target.combine_received(terms, fold, received, &self.tile.buffer);
         Ok(())
     }
 
@@ -364,12 +320,6 @@ impl<T: Element> Link<T> {
     ///
     /// Sizes may differ between members, as tiles may be short or empty; empty tiles are not sent. Stages a second tile, which alternates
     /// with the first.
-    ///
-    /// # Errors
-    /// If another rank failed, or its tile does not have the size of `region`.
-    ///
-    /// # Panics
-    /// If `by` is a multiple of the group's size and `region` is not that of its tile: a bug in polyshard.
     pub(crate) fn take_over(&mut self, group: &Group, by: i64, region: &Region) -> Result<()> {
         one_box(region);
         let [from, to] = [by, -by].map(|by| cyclic_neighbour(group, by));
@@ -393,9 +343,6 @@ impl<T: Element> Link<T> {
 
 /// Adds up the members' terms of `region`, each of which gets its part into its shard; by messages even if members could see each other's
 /// terms, if `by_messages`.
-///
-/// # Errors
-/// If there is too little memory, or another rank failed.
 pub(crate) fn scatter<T: Element>(
     group: &Group,
     by_messages: bool,
@@ -409,7 +356,8 @@ pub(crate) fn scatter<T: Element>(
     tile.held = Held::Buffer(region.clone());
     let own = Rc::new(parts[group.rank()].clone());
     let mut link = Link::new(tile, How { by_messages, ..How::default() });
-    link.sum_parts(group, own, |_, _| parts, target, ReduceOp::Sum, When::Now)
+    let mut target = Target { array: target, op: ReduceOp::Sum, written: None };
+    link.sum_parts(group, own, |_, _| parts, &mut target, When::Now)
 }
 
 /// All of the region for each member that gets it: the root, or all.

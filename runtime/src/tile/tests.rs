@@ -71,6 +71,10 @@ fn check_sums(target: &DistArray<i32>, writes: &[(usize, Region)]) {
     }
 }
 
+fn sums_of<T>(array: &mut DistArray<T>) -> Target<'_, T> {
+    Target { array, op: ReduceOp::Sum, written: None }
+}
+
 fn write(out: &mut Link<i32>, region: &Region, writer: usize) {
     out.reset(region, ReduceOp::Sum);
     let steps = vec![&[][..]; region.ndim()];
@@ -93,10 +97,10 @@ proptest! {
             let mut tile = Link::to_fetch(ROOM)?;
             for step in 0..3_u64 {
                 let of = |at: &[i64]| region(seed + step, (at[0], at.last()), sharding.shape());
-                tile.exchange(&grid, &anywhere(grid.mesh()), &source, of, false, When::Now)?;
+                tile.exchange(&grid, &anywhere(grid.mesh()), of, false, now(&source, &of(grid.coords())))?;
                 check(&tile, &source, &of(grid.coords()));
                 tile.tile.buffer.fill(UNREAD);
-                tile.exchange(&grid, &anywhere(grid.mesh()), &source, of, true, When::Now)?;
+                tile.exchange(&grid, &anywhere(grid.mesh()), of, true, now(&source, &of(grid.coords())))?;
                 check(&tile, &source, &of(grid.coords()));
             }
             unchanged(world, &source)
@@ -115,7 +119,7 @@ proptest! {
                 let root = group.coordinates(pick(seed, step, group.size()));
                 let region = owned_region(seed + step, &sharding, &root);
                 let along: Vec<_> = axes.iter().map(|&axis| root[axis] as i64).collect();
-                tile.broadcast(&group, &along, &source, &region, Source::Shards, When::Now)?;
+                tile.broadcast(&group, &along, now(&source, &region))?;
                 check(&tile, &source, &region);
             }
             unchanged(world, &source)
@@ -130,12 +134,12 @@ proptest! {
             let group = grid.group(&axes_of(seed, grid.mesh()))?;
             let of = |member| owned_region(seed, &sharding, &group.coordinates(member));
             let mut tile = if seed % 2 == 0 { Link::to_fetch(ROOM)? } else { Link::to_fetch(ROOM)?.relay()? };
-            tile.own(&source, &of(group.rank()), false, When::Later)?;
+            tile.own(Fetching { when: When::Later, ..now(&source, &of(group.rank())) }, false)?;
             tile.arrive(world, &source)?;
             for step in 1..4 {
                 let member = (group.rank() as i64 + by * step).rem_euclid(group.size() as i64);
                 let region = of(member as usize);
-                tile.shift(&group, by, &source, &region, When::Now)?;
+                tile.shift(&group, by, now(&source, &region))?;
                 check(&tile, &source, &region);
             }
             unchanged(world, &source)
@@ -155,17 +159,17 @@ proptest! {
             let reader = from.iter().position(|&rank| rank == me).expect("a permutation");
             let mut tile = Link::to_fetch(ROOM)?;
             for _ in 0..2 {
-                tile.permute(&grid, (from[me], Some((reader, of(me)))), &source, &of(from[me]), Source::Shards, When::Now)?;
+                tile.permute(&grid, (from[me], Some((reader, of(me)))), now(&source, &of(from[me])))?;
                 check(&tile, &source, &of(from[me]));
             }
             unchanged(world, &source)?;
 
             let (mut out, mut target) = (Link::to_send(ROOM)?, array(world, &sharding)?);
             write(&mut out, &of(from[me]), me);
-            out.permute_back(&grid, from[me], Some((reader, of(me))), &mut target, ReduceOp::Sum, When::Now)?;
+            out.permute_back(&grid, from[me], Some((reader, of(me))), &mut sums_of(&mut target), When::Now)?;
             let mut sums = array(world, &sharding)?;
             write(&mut out, &of(me), reader);
-            out.combine_own(&mut sums, ReduceOp::Sum);
+            out.combine_own(&mut sums_of(&mut sums));
             assert_eq!(target.block(), sums.block());
             Ok(())
         });
@@ -181,7 +185,7 @@ proptest! {
             for axes in [axes_of(seed, grid.mesh()), all] {
                 let group = grid.group(&axes)?;
                 let region = shared_region(seed, &sharding, &axes, source.coordinates());
-                tile.all_gather(&group, &source, &region, When::Now)?;
+                tile.all_gather(&group, now(&source, &region))?;
                 check(&tile, &source, &region);
             }
             unchanged(world, &source)
@@ -196,7 +200,7 @@ proptest! {
             let of = |at: &[i64]| region(seed, (at[0], at.last()), sharding.shape());
             let mut out = Link::to_send(ROOM)?;
             write(&mut out, &of(grid.coords()), world.rank());
-            out.write_back(&grid, &anywhere(grid.mesh()), &mut target, of, ReduceOp::Sum, When::Now)?;
+            out.write_back(&grid, &anywhere(grid.mesh()), of, &mut sums_of(&mut target), When::Now)?;
             let indices = |rank| grid.mesh().coordinates(rank).into_iter().map(|at| at as i64).collect::<Vec<_>>();
             let writes: Vec<_> = (0..grid.mesh().size()).map(|rank| (rank, of(&indices(rank)))).collect();
             check_sums(&target, &writes);
@@ -219,7 +223,7 @@ fn contributions_meet_in_the_order_of_their_writers() {
         let mut out = Link::to_send(1)?;
         out.reset(&Region::whole(&[1]), ReduceOp::Sum);
         out.tile().view_mut().strided(&[0], &[&[]]).data[0] = [1e16, 1.0, -1e16, 3.0][world.rank()];
-        out.write_back(&grid, &anywhere(grid.mesh()), &mut target, |_| Region::whole(&[1]), ReduceOp::Sum, When::Now)?;
+        out.write_back(&grid, &anywhere(grid.mesh()), |_| Region::whole(&[1]), &mut sums_of(&mut target), When::Now)?;
         // 1e16 + 1 is 1e16, so another order would give another sum.
         assert_eq!(target.get(&[0]), [Some(3.0), None, None, None][world.rank()]);
         Ok(())
@@ -254,7 +258,7 @@ fn what_a_tile_held_before_it_was_reset_is_of_no_account() {
                 let [a, b] = [(&a, of_a), (&b, of_b)].map(|(data, strides)| Strided::new(data, 0, strides.to_vec()));
                 contract(&counts, &[Role::M, Role::N, Role::K], 1.0, a, b, target);
             }
-            out.combine_own(&mut target, ReduceOp::Sum);
+            out.combine_own(&mut sums_of(&mut target));
             assert_eq!(target.block(), expected, "{leaves:?}");
         }
         Ok(())
@@ -272,33 +276,21 @@ fn only_what_is_asked_for_is_sent() {
         let mut tile = Link::to_fetch(32)?;
 
         let before = world.bytes_received();
-        tile.exchange(
-            &grid,
-            &anywhere(grid.mesh()),
-            &source,
-            |at| Region::new([2 * at[0]..2 * at[0] + 2, 1..3]),
-            false,
-            When::Now,
-        )?;
+        let of = |at: &[i64]| Region::new([2 * at[0]..2 * at[0] + 2, 1..3]);
+        tile.exchange(&grid, &anywhere(grid.mesh()), of, false, now(&source, &of(grid.coords())))?;
         assert_eq!(received(before), 0, "an exchange with oneself sends nothing");
-        tile.exchange(
-            &grid,
-            &anywhere(grid.mesh()),
-            &source,
-            |at| Region::new([2 * at[0] - 2 * at[0].min(1)..2 * at[0] + 1, 0..4]),
-            false,
-            When::Now,
-        )?;
+        let of = |at: &[i64]| Region::new([2 * at[0] - 2 * at[0].min(1)..2 * at[0] + 1, 0..4]);
+        tile.exchange(&grid, &anywhere(grid.mesh()), of, false, now(&source, &of(grid.coords())))?;
         assert_eq!(received(before), if world.rank() == 0 { 0 } else { 8 });
 
         let before = world.bytes_received();
-        tile.broadcast(&group, &[2], &source, &Region::new([4..6, 1..3]), Source::Shards, When::Now)?;
+        tile.broadcast(&group, &[2], now(&source, &Region::new([4..6, 1..3])))?;
         assert_eq!(received(before), if world.rank() == 2 { 0 } else { 4 });
-        tile.broadcast(&group, &[2], &source, &Region::empty(2), Source::Shards, When::Now)?;
+        tile.broadcast(&group, &[2], now(&source, &Region::empty(2)))?;
         assert_eq!(received(before), if world.rank() == 2 { 0 } else { 4 });
 
         let before = world.bytes_received();
-        tile.all_gather(&group, &source, &Region::new([1..8, 0..4]), When::Now)?;
+        tile.all_gather(&group, now(&source, &Region::new([1..8, 0..4])))?;
         assert_eq!(received(before), 28 - if world.rank() == 0 { 4 } else { 8 });
         assert!(tile.incoming.is_empty(), "rows follow one another, so they are received in place");
         Ok(())
@@ -322,7 +314,7 @@ fn an_all_gather_of_few_parts_receives_each_element_once() {
                 let ranges = [0..8, 0..8].into_iter().enumerate();
                 let region = Region::new(ranges.map(|(d, whole)| if d == dim { panel.clone() } else { whole }));
                 let before = world.bytes_received();
-                tile.all_gather(&group, &source, &region, When::Now)?;
+                tile.all_gather(&group, now(&source, &region))?;
                 check(&tile, &source, &region);
                 let own = Subarray::of(&sharding, source.coordinates(), &region).len();
                 assert_eq!((world.bytes_received() - before) as usize / size_of::<i32>(), region.len() - own);
@@ -352,17 +344,17 @@ fn a_halo_looks_at_neighbours_alone() {
         };
         let within = Neighbours::in_box([Reach::Within { low: -1, high: 1 }; 2]);
         let around_it = Neighbours::in_box([Reach::Around { low: -1, high: 1 }; 2]);
-        tile.exchange(&grid, &within, &source, cut, false, When::Now)?;
+        tile.exchange(&grid, &within, cut, false, now(&source, &cut(grid.coords())))?;
         check(&tile, &source, &cut(grid.coords()));
         let around = |at: &[i64]| rim(at).periodic(0, 6).periodic(1, 12);
         let before = world.bytes_received();
-        tile.exchange(&grid, &around_it, &source, around, false, When::Now)?;
+        tile.exchange(&grid, &around_it, around, false, now(&source, &around(grid.coords())))?;
         assert_eq!((world.bytes_received() - before) as usize / size_of::<i32>(), 20 - 6);
         periodic::check_around(&tile, &source, &around(grid.coords()));
         // The part that a rank owns itself stays unchanged.
         for (region_of, wraps) in [(&around as &dyn Fn(&[i64]) -> Region, true), (&cut, false)] {
             tile.tile.buffer.fill(UNREAD);
-            tile.exchange(&grid, &around_it, &source, region_of, true, When::Now)?;
+            tile.exchange(&grid, &around_it, region_of, true, now(&source, &region_of(grid.coords())))?;
             let region = region_of(grid.coords());
             assert_eq!(
                 tile.tile.buffer[..region.len()].iter().filter(|&&element| element == UNREAD).count(),
@@ -375,7 +367,7 @@ fn a_halo_looks_at_neighbours_alone() {
         let star = Neighbours::in_star([Reach::Around { low: -1, high: 1 }; 2]);
         tile.tile.buffer.fill(UNREAD);
         let before = world.bytes_received();
-        tile.exchange(&grid, &star, &source, around, true, When::Now)?;
+        tile.exchange(&grid, &star, around, true, now(&source, &around(grid.coords())))?;
         assert_eq!((world.bytes_received() - before) as usize / size_of::<i32>(), 20 - 6 - 4);
         assert_eq!(tile.tile.buffer.iter().filter(|&&element| element == UNREAD).count(), 6 + 4);
         assert_eq!([0, 4, 15, 19].map(|corner| tile.tile.buffer[corner]), [UNREAD; 4]);
@@ -385,7 +377,7 @@ fn a_halo_looks_at_neighbours_alone() {
         for reach in [within, anywhere(grid.mesh())] {
             let mut target = array(world, &sharding)?;
             write(&mut out, &cut(grid.coords()), world.rank());
-            out.write_back(&grid, &reach, &mut target, cut, ReduceOp::Sum, When::Now)?;
+            out.write_back(&grid, &reach, cut, &mut sums_of(&mut target), When::Now)?;
             sums.push(target.block().to_vec());
         }
         assert_eq!(sums[0], sums[1]);
@@ -398,13 +390,13 @@ fn an_owner_out_of_reach_is_a_bug() {
     let mesh = Mesh::new([("x", 3)]);
     let error = crate::spmd(3, |world| {
         let (grid, source) = (Grid::new(world, &mesh)?, array(world, &rows_over(&mesh, &[6, 1]))?);
+        let of = |_: &[i64]| Region::whole(&[6, 1]);
         Link::to_fetch(6)?.exchange(
             &grid,
             &Neighbours::in_box([Reach::OWN]),
-            &source,
-            |_| Region::whole(&[6, 1]),
+            of,
             false,
-            When::Now,
+            now(&source, &of(grid.coords())),
         )
     });
     let message = error.expect_err("owners are everywhere").to_string();
@@ -418,7 +410,7 @@ fn the_root_of_a_broadcast_copies_nothing_that_lies_together() {
     on_ranks(2, |world| {
         let (grid, source) = (Grid::new(world, &mesh)?, array(world, &sharding)?);
         let mut tile = Link::to_fetch(16)?;
-        tile.broadcast(&*grid.group(&[0])?, &[1], &source, &Region::new([5..8, 0..4]), Source::Shards, When::Now)?;
+        tile.broadcast(&*grid.group(&[0])?, &[1], now(&source, &Region::new([5..8, 0..4])))?;
         assert_eq!(matches!(tile.tile.held, Held::InPlace(..)), world.rank() == 1);
         Ok(())
     });

@@ -59,9 +59,6 @@ impl Written {
 
     /// As [`of`](Self::of), at the indices `base[d] + steps[d][0] * v[0] + steps[d][1] * v[1] + ..`, where each variable `v[l]` runs over
     /// `0..counts[l]`.
-    ///
-    /// # Panics
-    /// If `base` or `steps` do not fit the number of dimensions: a bug in polyshard.
     fn new(world: &World, sharding: &Sharding, base: &[i64], steps: &[&[i64]], counts: &[usize]) -> Self {
         let (ndim, coordinates) = (sharding.shape().len(), sharding.mesh().coordinates(world.rank()));
         assert!(

@@ -81,7 +81,7 @@ fn axes_that_are_not_there_or_given_twice_are_refused() {
 
 #[test]
 fn a_rank_that_waits_for_a_tile_takes_it_back() {
-    use crate::tile::{Link, Source, When};
+    use crate::tile::{Fetching, Link, When, now};
     use crate::{DistArray, Grid, Region};
     use polyshard_layout::{Mesh, Placement, Sharding};
     let mesh = Mesh::new([("x", 2)]);
@@ -92,7 +92,11 @@ fn a_rank_that_waits_for_a_tile_takes_it_back() {
         let a = DistArray::from_fn(world, &rows, |index| index[0] as f64)?;
         for _ in 0..200 {
             let mut tile = Link::to_fetch(1)?;
-            tile.broadcast(&pair, &[1], &a, &Region::new(std::iter::once(1..2)), Source::Shards, When::Later)?;
+            tile.broadcast(
+                &pair,
+                &[1],
+                Fetching { when: When::Later, ..now(&a, &Region::new(std::iter::once(1..2))) },
+            )?;
             let polled = world.poll_meanwhile([tile.poll_handle()]);
             tile.poll(world)?;
             tile.arrive(world, &a)?;

@@ -84,7 +84,6 @@ mod tests {
             Call::ReduceScatter { counts: vec![8, 16].into(), dtype, op },
             Call::Headers { about: "gather to 2 of f64, ä".into() },
             Call::Split { color: 7, key: 1 },
-            Call::Fence,
             Call::SharedMemory,
             Call::End,
             Call::Exit,

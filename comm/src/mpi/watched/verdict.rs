@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn different_collectives_do_not_meet() {
-        let other = || meets(WORLD, 5, Call::Fence, &ALL, &[(WORLD, 5), (END, 0)]);
+        let other = || meets(WORLD, 5, Call::SharedMemory, &ALL, &[(WORLD, 5), (END, 0)]);
         check(vec![barrier(), other(), barrier()], &[0, 1, 2]);
         let pair = |id: u64, members: &[usize]| meets(id, 1, Call::Barrier, members, &[(id, 1)]);
         check(vec![pair(8, &[0, 1]), pair(9, &[1, 2]), pair(7, &[2, 0])], &[0, 1, 2]);

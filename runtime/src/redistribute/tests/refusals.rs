@@ -104,7 +104,7 @@ fn ranks_that_mean_different_redistributions_are_told() {
     );
 }
 
-/// Memory in which one rank finds nothing, at the moment when the others write into its tile.
+/// Memory in which one rank finds nothing, at the moment when the others read its block.
 struct Failing(Rc<dyn SharedMemory>);
 
 impl SharedMemory for Failing {
@@ -130,7 +130,7 @@ impl SharedMemory for Failing {
 }
 
 #[test]
-fn a_rank_that_fails_keeps_its_tile_until_the_others_have_written() {
+fn a_rank_that_fails_keeps_its_block_until_the_others_have_read() {
     let told = spmd(3, |world| {
         let mesh = Mesh::new([("x", 3)]);
         let (rows, columns) = (by(&mesh, &[2400, 3000], 0), by(&mesh, &[2400, 3000], 1));
@@ -142,6 +142,8 @@ fn a_rank_that_fails_keeps_its_tile_until_the_others_have_written() {
         }
         there.run(world, &a).map(drop)
     });
-    let expected = "rank 1 panicked: cannot map the tile of 19200000 bytes of rank 0: no place for it";
-    assert_eq!(told.expect_err("one rank fails").to_string(), expected);
+    let expected = "rank 1: cannot map 19200000 bytes of rank 2, on the same node: no place for it; \
+                    set `POLYSHARD_TRANSPORT=messages`";
+    let told = told.expect_err("one rank fails").to_string();
+    assert_eq!(told.lines().next(), Some(expected));
 }

@@ -30,14 +30,14 @@ proptest! {
             for step in 0..3_u64 {
                 let of = |at: &[i64]| blocks(seed + step, at[0] as usize, sharding.shape());
                 let before = world.bytes_received();
-                tile.exchange(&grid, &anywhere(grid.mesh()), &source, of, false, When::Now)?;
+                tile.exchange(&grid, &anywhere(grid.mesh()), of, false, now(&source, &of(grid.coords())))?;
                 let region = of(grid.coords());
                 check(&tile, &source, &region);
                 let received = (world.bytes_received() - before) as usize / size_of::<i32>();
                 let own = Subarray::read(&sharding, source.coordinates(), source.coordinates(), &region);
                 assert_eq!(received, region.len() - own.len());
                 tile.tile.buffer.fill(UNREAD);
-                tile.exchange(&grid, &anywhere(grid.mesh()), &source, of, true, When::Now)?;
+                tile.exchange(&grid, &anywhere(grid.mesh()), of, true, now(&source, &of(grid.coords())))?;
                 check(&tile, &source, &region);
             }
             unchanged(world, &source)
@@ -52,7 +52,7 @@ proptest! {
             let group = grid.group(&(0..grid.mesh().ndim()).collect::<Vec<_>>())?;
             let mut tile = Link::to_fetch(ROOM)?;
             let region = blocks(seed, 0, sharding.shape());
-            tile.all_gather(&group, &source, &region, When::Now)?;
+            tile.all_gather(&group, now(&source, &region))?;
             check(&tile, &source, &region);
             unchanged(world, &source)
         });
@@ -66,7 +66,7 @@ proptest! {
             let of = |at: &[i64]| blocks(seed, at[0] as usize, sharding.shape());
             let mut out = Link::to_send(ROOM)?;
             write(&mut out, &of(grid.coords()), world.rank());
-            out.write_back(&grid, &anywhere(grid.mesh()), &mut target, of, ReduceOp::Sum, When::Now)?;
+            out.write_back(&grid, &anywhere(grid.mesh()), of, &mut sums_of(&mut target), When::Now)?;
             let indices = |rank| grid.mesh().coordinates(rank).into_iter().map(|at| at as i64).collect::<Vec<_>>();
             let writes: Vec<_> = (0..grid.mesh().size()).map(|rank| (rank, of(&indices(rank)))).collect();
             check_sums(&target, &writes);
@@ -83,22 +83,22 @@ proptest! {
             let of = |rank: usize| own(&[rank], sharding.shape(), block, ranks);
             let (me, group) = (world.rank(), grid.group(&[0])?);
             let mut tile = Link::to_fetch(ROOM)?;
-            tile.own(&source, &of(me), false, When::Now)?;
+            tile.own(now(&source, &of(me)), false)?;
             check(&tile, &source, &of(me));
             for root in 0..ranks {
-                tile.broadcast(&group, &[root as i64], &source, &of(root), Source::Shards, When::Now)?;
+                tile.broadcast(&group, &[root as i64], now(&source, &of(root)))?;
                 check(&tile, &source, &of(root));
             }
             let next = (me + 1) % ranks;
-            tile.permute(&grid, (next, Some(((me + ranks - 1) % ranks, of(me)))), &source, &of(next), Source::Shards, When::Now)?;
+            tile.permute(&grid, (next, Some(((me + ranks - 1) % ranks, of(me)))), now(&source, &of(next)))?;
             check(&tile, &source, &of(next));
-            tile.shift(&group, 1, &source, &of((me + 2) % ranks), When::Now)?;
+            tile.shift(&group, 1, now(&source, &of((me + 2) % ranks)))?;
             check(&tile, &source, &of((me + 2) % ranks));
             unchanged(world, &source)?;
 
             let (mut out, mut target) = (Link::to_send(ROOM)?, array(world, &sharding)?);
             write(&mut out, &of(me), me);
-            out.combine_own(&mut target, ReduceOp::Sum);
+            out.combine_own(&mut sums_of(&mut target));
             check_sums(&target, &(0..ranks).map(|rank| (rank, of(rank))).collect::<Vec<_>>());
             Ok(())
         });

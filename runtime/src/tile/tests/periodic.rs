@@ -32,14 +32,14 @@ proptest! {
             for step in 0..3_u64 {
                 let of = |at: &[i64]| around(seed + step, at[0] as usize, sharding.shape());
                 let before = world.bytes_received();
-                tile.exchange(&grid, &anywhere(grid.mesh()), &source, of, false, When::Now)?;
+                tile.exchange(&grid, &anywhere(grid.mesh()), of, false, now(&source, &of(grid.coords())))?;
                 let region = of(grid.coords());
                 check_around(&tile, &source, &region);
                 let received = (world.bytes_received() - before) as usize / size_of::<i32>();
                 let own = Subarray::read(&sharding, source.coordinates(), source.coordinates(), &region);
                 assert_eq!(received, region.distinct() - own.len());
                 tile.tile.buffer.fill(UNREAD);
-                tile.exchange(&grid, &anywhere(grid.mesh()), &source, of, true, When::Now)?;
+                tile.exchange(&grid, &anywhere(grid.mesh()), of, true, now(&source, &of(grid.coords())))?;
                 check_around(&tile, &source, &region);
             }
             unchanged(world, &source)
@@ -54,7 +54,7 @@ proptest! {
             let group = grid.group(&(0..grid.mesh().ndim()).collect::<Vec<_>>())?;
             let mut tile = Link::to_fetch(ROOM).expect("a small tile");
             let region = around(seed, 0, sharding.shape());
-            tile.all_gather(&group, &source, &region, When::Now)?;
+            tile.all_gather(&group, now(&source, &region))?;
             check_around(&tile, &source, &region);
             unchanged(world, &source)
         });
@@ -67,7 +67,7 @@ proptest! {
             let source = array(world, &Sharding::replicated(&Mesh::new([("x", 1)]), &shape))?;
             let mut tile = Link::to_fetch(ROOM).expect("a small tile");
             let region = around(seed, 0, &shape);
-            tile.own(&source, &region, false, When::Now)?;
+            tile.own(now(&source, &region), false)?;
             check_around(&tile, &source, &region);
             unchanged(world, &source)
         });
@@ -83,24 +83,12 @@ fn ranks_at_the_ends_receive_no_more_than_others() {
         let received = |before: u64| (world.bytes_received() - before) as usize / size_of::<i32>();
         let mut tile = Link::to_fetch(80).expect("a small tile");
         let before = world.bytes_received();
-        tile.exchange(
-            &grid,
-            &anywhere(grid.mesh()),
-            &source,
-            |at| Region::new([2 * at[0] - 1..2 * at[0] + 3, 0..4]).periodic(0, 8),
-            false,
-            When::Now,
-        )?;
+        let of = |at: &[i64]| Region::new([2 * at[0] - 1..2 * at[0] + 3, 0..4]).periodic(0, 8);
+        tile.exchange(&grid, &anywhere(grid.mesh()), of, false, now(&source, &of(grid.coords())))?;
         assert_eq!(received(before), 8, "a row from each neighbour");
         let before = world.bytes_received();
-        tile.exchange(
-            &grid,
-            &anywhere(grid.mesh()),
-            &source,
-            |_| Region::new([-5..15, 0..4]).periodic(0, 8),
-            false,
-            When::Now,
-        )?;
+        let of = |_: &[i64]| Region::new([-5..15, 0..4]).periodic(0, 8);
+        tile.exchange(&grid, &anywhere(grid.mesh()), of, false, now(&source, &of(grid.coords())))?;
         assert_eq!(received(before), 24, "all rows of the others, once");
         Ok(())
     });
