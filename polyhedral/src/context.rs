@@ -83,7 +83,7 @@ impl<'a> Context<'a> {
 
     /// The names of mesh axes, as text.
     pub(crate) fn names(&self, axes: &[usize]) -> String {
-        joined(&self.state.mesh.names(axes), ", ")
+        joined(self.state.mesh.names(axes), ", ")
     }
 
     /// What isl decided about `what`; an error if it gave up.

@@ -19,7 +19,7 @@ pub(crate) fn order(context: &Context<'_>) -> Result<(), LowerError> {
             let kind = ErrorKind::NotOutside {
                 name: node.name,
                 by: nest.node(other).name,
-                loops: joined(&nest.names(), ", "),
+                loops: joined(nest.names(), ", "),
             };
             return Err(context.blame(nest.node(*rotated).steps.last().copied(), kind));
         }

@@ -249,7 +249,7 @@ impl State {
     fn fuse(&mut self, i: Name, j: Name, fused: Name, number: StepId) -> Result<(), ErrorKind> {
         let (outer, inner) = (self.free_loop(i, "fuse")?, self.free_loop(j, "fuse")?);
         if inner != outer + 1 {
-            return Err(ErrorKind::NotAdjacent { i, j, loops: joined(&self.nest.names(), ", ") });
+            return Err(ErrorKind::NotAdjacent { i, j, loops: joined(self.nest.names(), ", ") });
         }
         self.fresh(&[fused])?;
         let extent = self.extent(outer).checked_mul(self.extent(inner)).filter(|&extent| extent <= MAX_COUNT);
@@ -339,7 +339,7 @@ impl State {
         for &name in by {
             let other = self.find(name)?;
             if other >= position {
-                return Err(ErrorKind::NotOutside { name: t, by: name, loops: joined(&self.nest.names(), ", ") });
+                return Err(ErrorKind::NotOutside { name: t, by: name, loops: joined(self.nest.names(), ", ") });
             }
             outside.push(self.nest.loops[other]);
         }
@@ -363,7 +363,7 @@ impl State {
         }
         let sharding = self.place(tensor, clauses)?;
         if !sharding.partial().is_empty() {
-            let axes = joined(&sharding.partial_axes(), ", ");
+            let axes = joined(sharding.partial_axes(), ", ");
             if tensor != self.kernel.output().name {
                 return Err(ErrorKind::PartialInput { tensor, axes });
             }
