@@ -33,7 +33,7 @@ pub fn chosen<T: Copy>(name: &'static str, value: Option<String>, default: T, ch
         let names: Vec<&str> = choices.iter().map(|choice| choice.0).collect();
         let (last, others) = names.split_last().expect("a variable has choices");
         let expected = format!("{} or {last}", others.join(", "));
-        LaunchError::Variable { name, value: value.into(), expected }.into()
+        LaunchError::Variable { name, value: value.into(), expected: expected.into() }.into()
     })
 }
 
@@ -46,7 +46,7 @@ fn from(asked: bool, variable: impl Fn(&str) -> Option<String>) -> Result<(bool,
             Ok(Ok(limit)) if !limit.is_zero() => limit,
             _ => {
                 let expected = "a number of seconds above 0, such as 10".into();
-                return Err(LaunchError::Variable { name, value, expected }.into());
+                return Err(LaunchError::Variable { name, value: value.into(), expected }.into());
             }
         },
     };

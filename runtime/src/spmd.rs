@@ -243,7 +243,7 @@ fn set_up(world: &World) -> Result<()> {
 fn decide_vectors(world: &World) -> Result<()> {
     let mine = Vectors::of_environment().map_err(|value| {
         let name = "POLYSHARD_AVX512";
-        LaunchError::Variable { name, value, expected: "1 or 0".into() }
+        LaunchError::Variable { name, value: value.into(), expected: "1 or 0".into() }
     })?;
     let least = match world.backend() {
         Backend::Threads => None,

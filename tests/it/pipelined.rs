@@ -199,7 +199,7 @@ fn what_cannot_come_while_the_interior_is_computed_is_refused() {
     let twice = blurred(14, &mesh).interior_first("u").interior_first("u");
     expect![[r#"
         schedule step 5, `interior_first(u)`: `u` already has `interior_first` in step 4; remove one of the two
-          --> tests/it/pipelined.rs:198:56"#]]
+          --> tests/it/pipelined.rs:199:56"#]]
     .assert_eq(&said(twice));
     expect![[r#"
         schedule step 4, `interior_first(w)`: no tensor `w`; the tensors are u, v

@@ -1,6 +1,8 @@
 //! `polyshard reduce`: all programs of a reduction, fastest first, with the groups of ranks in each step.
 //!
 //! The planner finds and times programs; this module handles arguments, output and `--run`.
+//!
+//! Tests: `cli/tests/it/placement/reductions.rs`.
 
 mod trial;
 

@@ -59,7 +59,7 @@ pub enum LaunchError {
     Finalized,
     /// A variable of the environment has an invalid value.
     #[error("`{name}` is `{value}`: set it to {expected}")]
-    Variable { name: &'static str, value: String, expected: String },
+    Variable { name: &'static str, value: Box<str>, expected: Box<str> },
     /// The system refuses to start a progress thread.
     #[error("cannot start a progress thread: {why}; use fewer ranks, or set `POLYSHARD_PROGRESS=slices`")]
     ProgressThread { why: String },

@@ -83,8 +83,8 @@ impl<T: Element> Link<T> {
     }
 
     /// The cached route of the region, or the one that `find` returns.
-    fn known(&mut self, region: &Region, find: impl FnOnce() -> Fetch) -> Rc<Fetch> {
-        if region.is_empty() { Rc::default() } else { self.found.get(region, false, find) }
+    pub(super) fn known(&mut self, region: &Region, find: impl FnOnce() -> Fetch) -> Rc<Fetch> {
+        self.found.get(region, false, || if region.is_empty() { Fetch::default() } else { find() })
     }
 
     /// Holds `region`: without a copy if it is one box of a shard, else in the buffer, where data from messages is already or is copied to

@@ -100,6 +100,8 @@ pub(crate) struct Link<T: Element> {
     /// The routes of regions: of an input's in messages or in place, apart from those of exchanges while all ranks see all shards; of an
     /// output's into this rank's own shard, apart from those that are written back.
     pub(super) found: Sequence<Fetch>,
+    /// The part of a rank that gets no sums.
+    pub(super) no_part: Rc<Subarray>,
     /// The transfers in flight, in the order in which they began, and their messages.
     pub(super) in_flight: VecDeque<InFlight<T>>,
     pub(super) flights: Flights,
@@ -137,6 +139,7 @@ impl<T: Element> Link<T> {
             incoming: Buffer::default(),
             spare: Vec::new(),
             found: Sequence::default(),
+            no_part: Rc::default(),
             in_flight: VecDeque::new(),
             flights: Flights::default(),
         }

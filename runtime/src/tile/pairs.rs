@@ -164,7 +164,7 @@ impl<T: Element> Link<T> {
         let message = self.message(source)?;
         let sends = if message.is_empty() { Vec::new() } else { vec![(to, message)] };
         let (receives, end) = match region.is_empty() {
-            true => (Vec::new(), End::Fetched(Rc::default())),
+            true => (Vec::new(), End::Fetched(self.known(region, Fetch::default))),
             false => (vec![(from, room_for::<T>(region.len())?)], End::Message(None)),
         };
         let posted = Posted::Messages(flight(group.comm(), sends, receives)?);

@@ -71,7 +71,7 @@ impl<T: Element> Link<T> {
         let is_wanted = root.is_none_or(|root| root == group.rank());
         let is_by_steps = self.how.reduction.is_some() && root.is_none() || group.is_in_stages();
         if when == When::Later || !is_by_steps && self.how.sums != SumAlgorithm::Library {
-            let own = if is_wanted { self.owned(target.array) } else { Rc::default() };
+            let own = if is_wanted { self.owned(target.array) } else { Rc::clone(&self.no_part) };
             if self.how.sums != SumAlgorithm::ReduceScatterGather {
                 let wholes = |target: &_, region: &_| wholes_of(group, root, target, region);
                 return self.sum_parts(group, own, wholes, target, when);
