@@ -16,11 +16,8 @@ pub(crate) fn order(context: &Context<'_>) -> Result<(), LowerError> {
         let first = nest.outermost(*rotated).unwrap_or(usize::MAX);
         let inside = |id| nest.loops_of(id).into_iter().any(|position| position >= first);
         if let Some(&other) = by.iter().find(|&&other| inside(other)) {
-            let kind = ErrorKind::NotOutside {
-                name: node.name,
-                by: nest.node(other).name,
-                loops: joined(nest.names(), ", "),
-            };
+            let kind =
+                ErrorKind::NotOutside { name: node.name, by: nest.node(other).name, loops: joined(nest.names(), ", ") };
             return Err(context.blame(nest.node(*rotated).steps.last().copied(), kind));
         }
     }
