@@ -8,9 +8,9 @@ pub(super) enum Step<'a> {
     /// Statements of kernels that run together.
     Kernels { together: Vec<KernelId>, statements: &'a [Statement] },
     /// Begins to move an array, now or until its end.
-    Begin(Moved, When),
+    Begin(MoveStep, When),
     /// Ends a move.
-    End(Moved),
+    End(MoveStep),
     /// Frees a temporary.
     Free(ArrayId),
     /// Repeats steps.
@@ -19,14 +19,14 @@ pub(super) enum Step<'a> {
 
 /// A move between two arrays.
 #[derive(Clone, Copy)]
-pub(super) struct Moved {
+pub(super) struct MoveStep {
     /// Its number in the engine.
     pub(super) number: usize,
     pub(super) source: ArrayId,
     pub(super) target: ArrayId,
 }
 
-impl Moved {
+impl MoveStep {
     fn new(body: &Body, id: TransferId) -> Self {
         let arrays = body.transfers[id.0].arrays();
         let [source, target] = arrays.expect("what is not of kernels is a move; this is a bug in polyshard");
@@ -45,10 +45,10 @@ impl<'a> Step<'a> {
                 // A move that ends where it begins is complete when its begin returns.
                 [Statement::Begin(id, _)] if span.is_ended_by(spans.peek()) => {
                     spans.next();
-                    Self::Begin(Moved::new(body, *id), When::Now)
+                    Self::Begin(MoveStep::new(body, *id), When::Now)
                 }
-                [Statement::Begin(id, _)] => Self::Begin(Moved::new(body, *id), When::Later),
-                [Statement::End(id, _)] => Self::End(Moved::new(body, *id)),
+                [Statement::Begin(id, _)] => Self::Begin(MoveStep::new(body, *id), When::Later),
+                [Statement::End(id, _)] => Self::End(MoveStep::new(body, *id)),
                 [Statement::Free(id)] => Self::Free(*id),
                 [Statement::Rounds(id, round)] => Self::Rounds(*id, Self::of(body, round)),
                 _ => unreachable!("statements of no kernel are in spans of their own; this is a bug in polyshard"),

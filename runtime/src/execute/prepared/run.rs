@@ -4,7 +4,7 @@ use super::Prepared;
 use crate::comm::Work;
 use crate::execute::arrays::Arrays;
 use crate::execute::kernel::Walk;
-use crate::execute::step::{Moved, Step};
+use crate::execute::step::{MoveStep, Step};
 use crate::tile::When;
 use crate::{DistArray, Element, Result};
 use polyshard_layout::Name;
@@ -92,12 +92,12 @@ impl<'a, T: Element> Prepared<'a, T> {
     /// Begins a move, to end now or later, or ends it.
     fn run_move(
         &mut self,
-        moved: Moved,
+        moved: MoveStep,
         begins: Option<When>,
         run: &Run<'_, T>,
         into: Option<&mut DistArray<T>>,
     ) -> Result<()> {
-        let Moved { number, source, target: written } = moved;
+        let MoveStep { number, source, target: written } = moved;
         let is_given = into.is_some() && self.arrays.outputs.contains(&written);
         let mut made = match begins {
             _ if is_given => None,
