@@ -13,7 +13,7 @@ fn said(text: &str, shapes: &[&[usize]]) -> String {
     }
 }
 
-/// Compares what is said of texts: `ij,jk->ik of 2x3, 3x4`.
+/// Compares the answers to texts: `ij,jk->ik of 2x3, 3x4`.
 fn check(transcript: Expect) {
     check_all(transcript, |input| {
         let (text, shapes) = input.rsplit_once("of ").expect("a text and its shapes");

@@ -94,7 +94,7 @@ fn operands() -> Vec<Array> {
     ]
 }
 
-/// What is said of a program that is none.
+/// The refusal of a program.
 #[track_caller]
 fn refusal(dtype: DType, arrays: Vec<Array>, body: Body) -> String {
     format!("{}\n", program(dtype, arrays, body).expect_err("it is not a program"))
