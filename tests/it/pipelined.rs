@@ -203,15 +203,15 @@ fn what_cannot_come_while_the_interior_is_computed_is_refused() {
     .assert_eq(&said(twice));
     expect![[r#"
         schedule step 4, `interior_first(w)`: no tensor `w`; the tensors are u, v
-          --> tests/it/pipelined.rs:206:41"#]]
+          --> tests/it/pipelined.rs:207:41"#]]
     .assert_eq(&said(blurred(14, &mesh).interior_first("w")));
     expect![[r#"
         schedule step 4, `expect_overlap(u, 0.5)`: at most 0.0 % of the transfer of `u`, halo(x: -1..=1, y: -1..=0), can be hidden, not 50.0 %: all of the leaf waits for it; add `interior_first(u)`
-          --> tests/it/pipelined.rs:209:83"#]].assert_eq(&said(blurred(14, &mesh).expect_overlap("u", 0.5)));
+          --> tests/it/pipelined.rs:210:83"#]].assert_eq(&said(blurred(14, &mesh).expect_overlap("u", 0.5)));
     let product = summa(&mesh, [8, 8, 8], 2).interior_first("A");
     expect![[r#"
         schedule step 9, `interior_first(A)`: the interior cannot be computed before `A` has arrived: it is not fetched as a halo; leave `interior_first` out, or communicate `A` as a halo at the innermost loop around a nest
-          --> tests/it/pipelined.rs:210:46"#]].assert_eq(&said(product));
+          --> tests/it/pipelined.rs:211:46"#]].assert_eq(&said(product));
     vars!(i, io, ii);
     let line = Mesh::new([("x", 3)]);
     let [x] = line.axes();
@@ -221,7 +221,7 @@ fn what_cannot_come_while_the_interior_is_computed_is_refused() {
     let windows = windows.distribute([i], [io], [ii], &line).shard("u", [dim(0).at(x)]).shard("v", [i.at(x)]);
     expect![[r#"
         schedule step 4, `interior_first(u)`: the interior cannot be computed before `u` has arrived: the leaf adds up terms, in an order that depends on how it is cut; leave `interior_first` out, or communicate `u` as a halo at the innermost loop around a nest
-          --> tests/it/pipelined.rs:223:72"#]].assert_eq(&said(windows.interior_first("u")));
+          --> tests/it/pipelined.rs:224:72"#]].assert_eq(&said(windows.interior_first("u")));
 }
 
 /// Without this, the properties above would hold even if no random schedule were pipelined.
