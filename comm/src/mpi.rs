@@ -255,6 +255,8 @@ impl Communicator for MpiCommunicator {
         let _waiting = self.waits(from, sends.iter().map(|(to, data)| (*to, data.len())));
         match (sends, &mut *receives) {
             (&[(to, data)], [(from, into)]) if to != self.rank => self.send_receive(to, data, *from, into),
+            (&[(to, data)], []) if to != self.rank => self.send_one(to, data),
+            ([], [(from, into)]) if *from != self.rank => self.receive_one(*from, into),
             (sends, receives) => self.send_receive_all(sends, receives),
         }
     }

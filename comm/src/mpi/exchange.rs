@@ -42,6 +42,31 @@ impl MpiCommunicator {
         self.arrived(code, &status, from, into.len())
     }
 
+    /// Sends to another rank alone.
+    pub(super) fn send_one(&self, to: usize, data: &[u8]) -> Result<()> {
+        if data.len() >= LONG {
+            return self.send_receive_all(&[(to, data)], &mut []);
+        }
+        let span = self.span(data.len())?;
+        // SAFETY: MPI reads `data`, which `span` describes, and no longer uses it when the call returns.
+        let code = unsafe { ffi::MPI_Send(address(data), span.count, span.datatype, to as c_int, TAG, self.raw()) };
+        checked("send", code)
+    }
+
+    /// Receives from another rank alone. Open MPI 4.1 may wait for ever for a request whose message is too long; this call returns.
+    pub(super) fn receive_one(&self, from: usize, into: &mut [u8]) -> Result<()> {
+        if into.len() >= LONG {
+            return self.send_receive_all(&[], &mut [(from, into)]);
+        }
+        let (span, mut status) = (self.span(into.len())?, empty());
+        // SAFETY: MPI writes at most `into`, which `span` describes, and the status.
+        let code = unsafe {
+            let address = address_mut(into);
+            ffi::MPI_Recv(address, span.count, span.datatype, from as c_int, TAG, self.raw(), &mut status)
+        };
+        self.arrived(code, &status, from, into.len())
+    }
+
     /// Sends and receives all messages except those of this rank to itself.
     pub(super) fn send_receive_all(&self, sends: &[(usize, &[u8])], receives: &mut [(usize, &mut [u8])]) -> Result<()> {
         let mut requests = Vec::with_capacity(sends.len() + receives.len());
