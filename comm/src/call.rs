@@ -3,25 +3,29 @@
 use super::words::{amount, sentence};
 use crate::{DType, ReduceOp};
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::fmt;
 #[cfg(feature = "mpi")]
 use std::mem::discriminant;
 
+/// The bytes of each rank, or their sum alone where nobody compares them.
+pub(super) type Counts = SmallVec<[usize; 2]>;
+
 /// One rank's call of a collective, without the data. Roots are world ranks; lengths are bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Call<'a> {
+pub(super) enum Call {
     Barrier,
     Broadcast {
         root: usize,
         bytes: usize,
     },
     AllGather {
-        counts: Cow<'a, [usize]>,
+        counts: Counts,
     },
     AllToAll {
-        send: Cow<'a, [usize]>,
-        receive: Cow<'a, [usize]>,
+        send: Counts,
+        receive: Counts,
     },
     Reduce {
         root: usize,
@@ -35,7 +39,7 @@ pub(super) enum Call<'a> {
         op: ReduceOp,
     },
     ReduceScatter {
-        counts: Cow<'a, [usize]>,
+        counts: Counts,
         dtype: DType,
         op: ReduceOp,
     },
@@ -58,7 +62,7 @@ pub(super) enum Call<'a> {
 }
 
 #[cfg(feature = "mpi")]
-impl Call<'_> {
+impl Call {
     /// Returns whether ranks that make the two calls do not wait for each other for ever: they are of one kind, and have one root,
     /// or are both ends.
     pub(super) fn meets(&self, other: &Self) -> bool {
@@ -73,7 +77,7 @@ impl Call<'_> {
 }
 
 /// Describes how the calls of the `members` (world ranks) of a group, one each, disagree, if they do.
-pub(super) fn disagreement(members: &[usize], calls: &[Call<'_>]) -> Option<String> {
+pub(super) fn disagreement(members: &[usize], calls: &[Call]) -> Option<String> {
     let same = calls.windows(2).all(|pair| match (&pair[0], &pair[1]) {
         // These two take arguments that differ by rank.
         (Call::AllToAll { .. }, Call::AllToAll { .. }) | (Call::Split { .. }, Call::Split { .. }) => true,
@@ -88,7 +92,7 @@ pub(super) fn disagreement(members: &[usize], calls: &[Call<'_>]) -> Option<Stri
 }
 
 /// Describes the first pair of ranks with different counts for a message between them in an all-to-all.
-fn unmatched(members: &[usize], calls: &[Call<'_>]) -> Option<String> {
+fn unmatched(members: &[usize], calls: &[Call]) -> Option<String> {
     for (from, sender) in calls.iter().enumerate() {
         for (to, receiver) in calls.iter().enumerate() {
             let (Call::AllToAll { send, .. }, Call::AllToAll { receive, .. }) = (sender, receiver) else { return None };
@@ -106,12 +110,12 @@ fn unmatched(members: &[usize], calls: &[Call<'_>]) -> Option<String> {
     None
 }
 
-impl fmt::Display for Call<'_> {
+impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Barrier => f.write_str("barrier"),
             Self::Broadcast { root, bytes } => write!(f, "broadcast from {root} of {}", amount(*bytes)),
-            Self::AllGather { counts } => write!(f, "all-gather of {}", Counts(counts)),
+            Self::AllGather { counts } => write!(f, "all-gather of {}", Parts(counts)),
             Self::AllToAll { .. } => f.write_str("all-to-all"),
             Self::Reduce { root, bytes, dtype, op } => {
                 write!(f, "reduce to {root} of {} ({} of {})", amount(*bytes), verb(*op), dtype)
@@ -120,7 +124,7 @@ impl fmt::Display for Call<'_> {
                 write!(f, "all-reduce of {} ({} of {})", amount(*bytes), verb(*op), dtype)
             }
             Self::ReduceScatter { counts, dtype, op } => {
-                write!(f, "reduce-scatter of {} ({} of {})", Counts(counts), verb(*op), dtype)
+                write!(f, "reduce-scatter of {} ({} of {})", Parts(counts), verb(*op), dtype)
             }
             Self::Headers { about } => f.write_str(about),
             Self::Split { .. } => f.write_str("split"),
@@ -135,9 +139,9 @@ impl fmt::Display for Call<'_> {
 }
 
 /// Prints counts as their sum, and individually if they differ: equal texts mean equal counts.
-struct Counts<'a>(&'a [usize]);
+struct Parts<'a>(&'a [usize]);
 
-impl fmt::Display for Counts<'_> {
+impl fmt::Display for Parts<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&amount(self.0.iter().sum()))?;
         if self.0.windows(2).any(|pair| pair[0] != pair[1]) {
@@ -160,7 +164,7 @@ fn verb(op: ReduceOp) -> &'static str {
 mod tests {
     use super::*;
 
-    fn gather(counts: &[usize]) -> Call<'_> {
+    fn gather(counts: &[usize]) -> Call {
         Call::AllGather { counts: counts.into() }
     }
 
@@ -176,7 +180,7 @@ mod tests {
 
     #[test]
     fn different_arguments_show_in_the_message() {
-        let shown = |calls: &[Call<'_>]| disagreement(&[4, 5], calls).unwrap();
+        let shown = |calls: &[Call]| disagreement(&[4, 5], calls).unwrap();
         assert!(shown(&[gather(&[4, 8]), gather(&[8, 4])]).starts_with(
             "rank 4 calls all-gather of 12 bytes in parts of [4, 8], \
              rank 5 calls all-gather of 12 bytes in parts of [8, 4]"
@@ -198,10 +202,8 @@ mod tests {
 
     #[test]
     fn an_all_to_all_is_compared_pair_by_pair() {
-        let call = |send: [usize; 2], receive: [usize; 2]| Call::AllToAll {
-            send: send.to_vec().into(),
-            receive: receive.to_vec().into(),
-        };
+        let call =
+            |send: [usize; 2], receive: [usize; 2]| Call::AllToAll { send: send.into(), receive: receive.into() };
         assert_eq!(disagreement(&[0, 1], &[call([1, 2], [1, 3]), call([3, 4], [2, 4])]), None);
         assert_eq!(
             disagreement(&[6, 7], &[call([1, 2], [1, 3]), call([3, 4], [5, 4])]).unwrap(),

@@ -3,7 +3,7 @@
 //! Rules that hold for every communicator are here, once: which arguments are refused, which [`Call`] the others must
 //! make too, and how many bytes are counted.
 
-use super::call::Call;
+use super::call::{Call, Counts};
 use super::{Broadcast, Header, check};
 use crate::{DType, ReduceOp, Result};
 use polyshard_layout::{SumAlgorithm, SumKind};
@@ -99,7 +99,7 @@ impl Combining {
     }
 }
 
-impl<'a> CollectiveCall<'a> {
+impl CollectiveCall<'_> {
     /// Refuses arguments that rank `rank` of `size` can see to be wrong without asking the others.
     pub(super) fn check(&self, size: usize, rank: usize) -> Result<()> {
         match self {
@@ -126,12 +126,12 @@ impl<'a> CollectiveCall<'a> {
 
     /// Returns the call without the data; `world_rank` maps ranks of the group, of which this is `rank`, to world ranks, and
     /// `keep` stores counts.
-    pub(super) fn call<'c>(
+    pub(super) fn call(
         &self,
         rank: usize,
         world_rank: &dyn Fn(usize) -> usize,
-        keep: impl Fn(&'a [usize]) -> Cow<'c, [usize]>,
-    ) -> Call<'c> {
+        keep: impl Fn(&[usize]) -> Counts,
+    ) -> Call {
         match self {
             Self::Barrier => Call::Barrier,
             Self::Broadcast(Broadcast::Send(data)) => Call::Broadcast { root: world_rank(rank), bytes: data.len() },

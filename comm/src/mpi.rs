@@ -31,7 +31,7 @@ use super::{
     Broadcast, Carrier, CollectiveCall, Communicator, Flight, Header, Lane, Layout, Piece, Received, SharedMemory,
     Work, alone, check, in_order,
 };
-use crate::call::Call;
+use crate::call::{Call, Counts};
 use crate::progress::take_back;
 use crate::{CommError, Result};
 use mpi::ffi;
@@ -255,8 +255,6 @@ impl Communicator for MpiCommunicator {
         let _waiting = self.waits(from, sends.iter().map(|(to, data)| (*to, data.len())));
         match (sends, &mut *receives) {
             (&[(to, data)], [(from, into)]) if to != self.rank => self.send_receive(to, data, *from, into),
-            (&[(to, data)], []) if to != self.rank => self.send_one(to, data),
-            ([], [(from, into)]) if *from != self.rank => self.receive_one(*from, into),
             (sends, receives) => self.send_receive_all(sends, receives),
         }
     }
@@ -291,8 +289,8 @@ impl Communicator for MpiCommunicator {
     fn collective(&self, collective: CollectiveCall<'_>) -> Result<()> {
         collective.check(self.size, self.rank)?;
         let keep = |counts: &[usize]| match self.is_checked() {
-            true => counts.to_vec().into(),
-            false => vec![counts.iter().sum()].into(),
+            true => counts.into(),
+            false => [counts.iter().sum()].into_iter().collect(),
         };
         let waiting = self.meets(collective.call(self.rank, &|rank| self.members[rank], keep))?;
         if self.size == 1 {
@@ -351,7 +349,7 @@ impl Communicator for MpiCommunicator {
             // The counts that are compared are those of contiguous buffers.
             return Ok(false);
         }
-        let _waiting = self.meets(Call::AllToAll { send: (&[]).into(), receive: (&[]).into() })?;
+        let _waiting = self.meets(Call::AllToAll { send: Counts::new(), receive: Counts::new() })?;
         let [out, back] = [(sends, data.len()), (receives, into.len())].map(|(layouts, len)| {
             let ends = layouts.iter().flatten().map(Layout::end);
             assert!(

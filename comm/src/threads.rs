@@ -80,19 +80,19 @@ impl ThreadComm {
         self.shared.dropped(self.this()).check(|| self.this())
     }
 
-    fn meet(&self, call: Call<'static>, data: Message) -> Result<Arc<Contributions>> {
+    fn meet(&self, call: Call, data: Message) -> Result<Arc<Contributions>> {
         self.shared.meet(self.group, self.rank, self.this(), call, data)
     }
 
     /// As [`meet`](Self::meet), with data that the others read in place if they are long.
-    fn meet_in_place(&self, call: Call<'static>, data: &[u8], read: impl FnOnce(&Contributions)) -> Result<()> {
+    fn meet_in_place(&self, call: Call, data: &[u8], read: impl FnOnce(&Contributions)) -> Result<()> {
         self.shared.meet_in_place(self.group, [self.rank, self.this()], call, data, read)
     }
 
     /// Combines the data that all ranks contribute to a reduction; returns the result, in chunks.
     ///
     /// The ranks share the work: each starts at a different chunk, and skips those that others have done.
-    fn combined(&self, call: Call<'static>, data: &[u8], dtype: DType, op: ReduceOp) -> Result<Arc<[Chunk]>> {
+    fn combined(&self, call: Call, data: &[u8], dtype: DType, op: ReduceOp) -> Result<Arc<[Chunk]>> {
         let mut result: Arc<[Chunk]> = Arc::default();
         self.meet_in_place(call, data, |contributions| {
             result = Arc::clone(&contributions.combined);
@@ -233,7 +233,7 @@ impl Communicator for ThreadComm {
         if let Some(Emulated { network, collectives: Some(messages) }) = &self.emulated {
             return self.by_messages(messages, network, collective);
         }
-        let call = collective.call(rank, &|rank| self.members[rank], |counts| counts.to_vec().into());
+        let call = collective.call(rank, &|rank| self.members[rank], |counts| counts.into());
         match collective {
             CollectiveCall::Broadcast(Broadcast::Send(data)) => self.meet_in_place(call, data, |_| {})?,
             CollectiveCall::Broadcast(Broadcast::Receive { root, into }) => {

@@ -46,6 +46,11 @@ fn fail(way: &str, world: &World) -> Result<(), Failure> {
         ("length", 3) => comm.receive(0, &mut [0; 48])?,
         ("length in an exchange", 0) => comm.exchange(&[(1, &[0; 64]), (2, &[0; 64])], &mut [])?,
         ("length in an exchange", 1) => comm.exchange(&[], &mut [(0, &mut [0; 65])])?,
+        ("longer among several", 0) => comm.exchange(&[(1, &[0; 66]), (2, &[0; 64])], &mut [])?,
+        ("longer among several", 1) => comm.exchange(&[], &mut [(0, &mut [0; 65]), (2, &mut [0; 8])])?,
+        ("longer among several", 2) => comm.exchange(&[(1, &[0; 8])], &mut [(0, &mut [0; 64])])?,
+        ("longer in a shift", 0) => comm.exchange(&[(1, &[0; 66])], &mut [(1, &mut [0; 8])])?,
+        ("longer in a shift", 1) => comm.exchange(&[(0, &[0; 8])], &mut [(0, &mut [0; 65])])?,
         ("abort", 2) => comm.abort("enough"),
         ("panic while others poll", rank) => {
             assert!(rank != 2, "boom on purpose");

@@ -8,6 +8,7 @@ use super::status::{checked, completed, empty};
 use super::{MpiCommunicator, TAG, poll, process};
 use crate::{Communicator, Result};
 use mpi::ffi;
+use smallvec::SmallVec;
 use std::ffi::c_int;
 use std::iter;
 
@@ -42,34 +43,9 @@ impl MpiCommunicator {
         self.arrived(code, &status, from, into.len())
     }
 
-    /// Sends to another rank alone.
-    pub(super) fn send_one(&self, to: usize, data: &[u8]) -> Result<()> {
-        if data.len() >= LONG {
-            return self.send_receive_all(&[(to, data)], &mut []);
-        }
-        let span = self.span(data.len())?;
-        // SAFETY: MPI reads `data`, which `span` describes, and no longer uses it when the call returns.
-        let code = unsafe { ffi::MPI_Send(address(data), span.count, span.datatype, to as c_int, TAG, self.raw()) };
-        checked("send", code)
-    }
-
-    /// Receives from another rank alone. Open MPI 4.1 may wait for ever for a request whose message is too long; this call returns.
-    pub(super) fn receive_one(&self, from: usize, into: &mut [u8]) -> Result<()> {
-        if into.len() >= LONG {
-            return self.send_receive_all(&[], &mut [(from, into)]);
-        }
-        let (span, mut status) = (self.span(into.len())?, empty());
-        // SAFETY: MPI writes at most `into`, which `span` describes, and the status.
-        let code = unsafe {
-            let address = address_mut(into);
-            ffi::MPI_Recv(address, span.count, span.datatype, from as c_int, TAG, self.raw(), &mut status)
-        };
-        self.arrived(code, &status, from, into.len())
-    }
-
     /// Sends and receives all messages except those of this rank to itself.
     pub(super) fn send_receive_all(&self, sends: &[(usize, &[u8])], receives: &mut [(usize, &mut [u8])]) -> Result<()> {
-        let mut requests = Vec::with_capacity(sends.len() + receives.len());
+        let mut requests = SmallVec::<[_; 4]>::new();
         if let Err(error) = self.start_all(TAG, sends, receives, &mut requests) {
             if !requests.is_empty() {
                 // MPI holds pointers into the caller's buffers, and the messages may never complete.
@@ -77,14 +53,10 @@ impl MpiCommunicator {
             }
             return Err(error);
         }
-        let mut statuses = vec![empty(); requests.len()];
+        let mut statuses = SmallVec::<[_; 4]>::from_elem(empty(), requests.len());
         let lengths = sends.iter().map(|send| send.1.len()).chain(receives.iter().map(|receive| receive.1.len()));
-        let code = match lengths.max() {
-            Some(LONG..) => poll::wait_all(&mut requests, &mut statuses),
-            // SAFETY: both arrays have the length given, and the buffers of the requests are borrowed until this
-            // function returns.
-            _ => unsafe { ffi::MPI_Waitall(requests.len() as c_int, requests.as_mut_ptr(), statuses.as_mut_ptr()) },
-        };
+        let is_long = lengths.max() >= Some(LONG);
+        let code = poll::wait_all(&mut requests, &mut statuses, is_long);
         // The receives are first, in the order listed.
         let others = receives.iter().filter(|receive| receive.0 != self.rank);
         let others = others.map(|(from, into)| Some((*from, into.len()))).chain(iter::repeat(None));
@@ -120,7 +92,7 @@ impl MpiCommunicator {
         tag: c_int,
         sends: &[(usize, &[u8])],
         receives: &mut [(usize, &mut [u8])],
-        requests: &mut Vec<ffi::MPI_Request>,
+        requests: &mut impl Extend<ffi::MPI_Request>,
     ) -> Result<()> {
         // SAFETY: the constant is set once MPI is initialised.
         let null = unsafe { ffi::RSMPI_REQUEST_NULL };
@@ -133,7 +105,7 @@ impl MpiCommunicator {
                 ffi::MPI_Irecv(into, span.count, span.datatype, from, tag, self.raw(), &mut request)
             };
             checked("starting a receive", code)?;
-            requests.push(request);
+            requests.extend([request]);
         }
         for &(to, data) in sends.iter().filter(|send| send.0 != self.rank) {
             let span = self.span(data.len())?;
@@ -144,7 +116,7 @@ impl MpiCommunicator {
                 ffi::MPI_Isend(data, span.count, span.datatype, to as c_int, tag, self.raw(), &mut request)
             };
             checked("starting a send", code)?;
-            requests.push(request);
+            requests.extend([request]);
         }
         Ok(())
     }

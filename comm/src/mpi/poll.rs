@@ -18,9 +18,9 @@ pub(super) fn pause(began: Instant) {
     }
 }
 
-/// Waits until all requests are done, as `MPI_Waitall` does (MPI 3.1, section 3.7.5), but with [pauses](pause). Returns the
-/// library's code.
-pub(super) fn wait_all(requests: &mut [ffi::MPI_Request], statuses: &mut [ffi::MPI_Status]) -> c_int {
+/// Waits until all requests are done, as `MPI_Waitall` does (MPI 3.1, section 3.7.5), which in Open MPI 4.1 may never return for a message
+/// that is too long; with [pauses](pause) if the wait may be long. Returns the library's code.
+pub(super) fn wait_all(requests: &mut [ffi::MPI_Request], statuses: &mut [ffi::MPI_Status], is_long: bool) -> c_int {
     assert_eq!(requests.len(), statuses.len(), "a request has one status; this is a bug in polyshard");
     let (began, mut done) = (Instant::now(), 0);
     loop {
@@ -31,6 +31,8 @@ pub(super) fn wait_all(requests: &mut [ffi::MPI_Request], statuses: &mut [ffi::M
         if done != 0 || code != ffi::MPI_SUCCESS as c_int {
             return code;
         }
-        pause(began);
+        if is_long {
+            pause(began);
+        }
     }
 }

@@ -106,7 +106,7 @@ fn leave() {
 ///
 /// # Errors
 /// If some have reached the end of the program and others the end of their process.
-fn come_to_an_end(ends: &MpiCommunicator, call: Call<'static>) -> Result<()> {
+fn come_to_an_end(ends: &MpiCommunicator, call: Call) -> Result<()> {
     let is_exit = call == Call::Exit;
     let _waiting = ends.meets(call)?;
     let headers = exchange_words(ends, "the end of a program", [u64::from(is_exit)])?;

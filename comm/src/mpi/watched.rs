@@ -55,7 +55,7 @@ impl Drop for Watching {
 
 impl MpiCommunicator {
     /// Records this rank's call if the group is watched, and in a checked program agrees on it with the others.
-    pub(super) fn meets(&self, call: Call<'static>) -> Result<Option<Waiting<'static>>> {
+    pub(super) fn meets(&self, call: Call) -> Result<Option<Waiting<'static>>> {
         process::check_flights()?;
         let Some(watching) = &self.watching else { return Ok(None) };
         let compared = watching.is_checked.then(|| call.clone());

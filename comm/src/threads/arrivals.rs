@@ -17,7 +17,7 @@ pub(super) type Chunk = OnceLock<Vec<u8>>;
 
 /// The contributions of all ranks to a collective, by rank in the group.
 pub(super) struct Contributions {
-    pub(super) calls: Vec<Call<'static>>,
+    pub(super) calls: Vec<Call>,
     pub(super) data: Vec<Message>,
     /// Chunks of the result of a reduction, each combined by the rank that reaches it first.
     pub(super) combined: Arc<[Chunk]>,
@@ -31,7 +31,7 @@ pub(super) struct Arrivals {
     pub(super) members: Arc<[usize]>,
     /// Members that have not dropped their communicator.
     pub(super) alive: usize,
-    present: Vec<Option<(Call<'static>, Brings)>>,
+    present: Vec<Option<(Call, Brings)>>,
     arrived: usize,
     /// Members that wait for the others at the fence, and the number of completed fences.
     at_fence: usize,
@@ -74,7 +74,7 @@ impl Arrivals {
     ///
     /// # Errors
     /// The calls of the ranks, if they differ.
-    pub(super) fn arrive(&mut self, rank: usize, call: Call<'static>, brings: Brings) -> Result<Option<Round>, String> {
+    pub(super) fn arrive(&mut self, rank: usize, call: Call, brings: Brings) -> Result<Option<Round>, String> {
         let before = self.present[rank].replace((call, brings));
         assert!(before.is_none(), "a rank came twice to one collective: this is a bug in polyshard");
         self.arrived += 1;
@@ -140,7 +140,7 @@ impl Arrivals {
     }
 
     /// Returns the call in which `rank` waits here.
-    pub(super) fn call(&self, rank: usize) -> Option<&Call<'static>> {
+    pub(super) fn call(&self, rank: usize) -> Option<&Call> {
         self.present[rank].as_ref().map(|(call, _)| call)
     }
 }

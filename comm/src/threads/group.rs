@@ -28,7 +28,7 @@ pub(super) struct Membership {
 
 /// Divides `members` by the colors of their split calls: the groups, as ranks in the old group, each
 /// ordered by key and then rank.
-pub(super) fn divide(calls: &[Call<'_>]) -> Vec<Vec<usize>> {
+pub(super) fn divide(calls: &[Call]) -> Vec<Vec<usize>> {
     let mut ranks: Vec<(usize, usize, usize)> = calls
         .iter()
         .enumerate()

@@ -22,7 +22,7 @@ impl Shared {
         &self,
         group: GroupId,
         [rank, this]: [usize; 2],
-        call: Call<'static>,
+        call: Call,
         data: &[u8],
         read: impl FnOnce(&Contributions),
     ) -> Result<()> {

@@ -238,7 +238,7 @@ impl Shared {
         group: GroupId,
         rank: usize,
         this: usize,
-        call: Call<'static>,
+        call: Call,
         data: Message,
     ) -> Result<Arc<Contributions>> {
         let mut state = self.arrive(group, [rank, this], call, Brings::Data(data))?;
@@ -270,7 +270,7 @@ impl Shared {
         &self,
         group: GroupId,
         [rank, this]: [usize; 2],
-        call: Call<'static>,
+        call: Call,
         brings: Brings,
     ) -> Result<MutexGuard<'_, State>> {
         let mut state = self.lock();

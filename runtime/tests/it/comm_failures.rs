@@ -76,6 +76,9 @@ fn messages_of_another_length_are_told_with_both_lengths() {
     check("length", "rank 3 receives 64 bytes from rank 0 into a buffer of 48: the ranks disagree on the message\n");
     let message = "rank 1 receives 64 bytes from rank 0 into a buffer of 65: the ranks disagree on the message\n";
     check("length in an exchange", message);
+    let message = "rank 1 receives 66 bytes from rank 0 into a buffer of 65: the ranks disagree on the message\n";
+    check("longer among several", message);
+    check("longer in a shift", message);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 ///
 /// # Errors
 /// If the calls do not match, the same on all ranks.
-pub(super) fn reach(comm: &MpiCommunicator, world: usize, call: &Call<'_>) -> Result<()> {
+pub(super) fn reach(comm: &MpiCommunicator, world: usize, call: &Call) -> Result<()> {
     if comm.size == 1 {
         return Ok(());
     }
@@ -43,23 +43,23 @@ pub(super) fn reach(comm: &MpiCommunicator, world: usize, call: &Call<'_>) -> Re
     Err(Error::Mismatch(message))
 }
 
-fn bytes_of(call: &Call<'_>) -> Vec<u8> {
+fn bytes_of(call: &Call) -> Vec<u8> {
     serde_json::to_vec(call).expect("a call is plain data: this is a bug in polyshard")
 }
 
-fn call_of(bytes: &[u8]) -> Result<Call<'static>> {
+fn call_of(bytes: &[u8]) -> Result<Call> {
     let unreadable = "ranks exchanged headers that do not match: they must run the same program";
     serde_json::from_slice(bytes).map_err(|_| Error::Mpi(unreadable.into()))
 }
 
 /// Describes how the calls of the members of a group disagree, if they do.
-fn judge(members: &[usize], calls: &[Call<'_>], world: usize) -> Option<String> {
+fn judge(members: &[usize], calls: &[Call], world: usize) -> Option<String> {
     let message = disagreement(members, calls)?;
     // A rank that has ended makes no call: the others wait for it.
     if !calls.contains(&Call::End) {
         return Some(message);
     }
-    let operation = |call: &Call<'_>| match call {
+    let operation = |call: &Call| match call {
         Call::End => Operation::Ended,
         call => Operation::Waits(within(&call.to_string(), members, world)),
     };

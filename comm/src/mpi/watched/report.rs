@@ -38,7 +38,7 @@ pub(super) enum Place {
     /// Not in any of our calls.
     Runs,
     /// In the collective with this number of a group of world ranks.
-    Meets { group: u64, number: u64, call: Call<'static>, members: Vec<usize> },
+    Meets { group: u64, number: u64, call: Call, members: Vec<usize> },
     /// Waiting for messages: the peers' world ranks, and whether the message is sent to the peer.
     Messages { peers: Vec<(usize, bool)> },
     /// Waiting for a flight of a group: for each message the peer's world rank, whether it is sent to the peer, and its number

@@ -74,7 +74,7 @@ mod tests {
         Some(Report { round: 1, rank: 0, turn: 1, waited: 0, place, calls, posted: Vec::new(), operation })
     }
 
-    fn meets(group: u64, number: u64, call: Call<'static>, members: &[usize], calls: &[(u64, u64)]) -> Option<Report> {
+    fn meets(group: u64, number: u64, call: Call, members: &[usize], calls: &[(u64, u64)]) -> Option<Report> {
         at(Place::Meets { group, number, call, members: members.to_vec() }, calls)
     }
 

@@ -49,7 +49,7 @@ enum Wait {
     Meets {
         group: u64,
         number: u64,
-        call: Call<'static>,
+        call: Call,
     },
     Messages,
     Flight {
@@ -134,7 +134,7 @@ impl Watch {
 
     /// Records that the rank waits for the members of a group to make the same call. A call within another one is a part of it, and
     /// not recorded.
-    pub(in crate::mpi) fn meets(&self, group: &Group, call: Call<'static>) -> Option<Waiting<'_>> {
+    pub(in crate::mpi) fn meets(&self, group: &Group, call: Call) -> Option<Waiting<'_>> {
         self.waits(|record| {
             let number = group.calls.load(Ordering::Relaxed) + 1;
             group.calls.store(number, Ordering::Relaxed);
