@@ -1,9 +1,8 @@
 //! Rows of operands: read in place where they are contiguous, gathered where they are not.
 
-use super::order::Order;
+use super::order::{Loop, Order};
 use super::rows::{CHUNK, Rows, Start};
 use super::vector::GROUP;
-use super::walk::Loop;
 use crate::view::Index;
 use crate::{Element, Strided};
 use smallvec::{SmallVec, smallvec};
@@ -17,8 +16,8 @@ const POINTS: usize = 8;
 /// The operands along the two inner loops, and buffers for the rows of those that are not contiguous.
 pub(super) struct Gather<'a, T> {
     operands: &'a [Strided<'a, T>],
-    cross: &'a Loop,
-    inner: &'a Loop,
+    cross: Loop<'a>,
+    inner: Loop<'a>,
     /// Where the rows of each operand are read.
     places: Places,
     gathered: &'a mut [T],
@@ -75,13 +74,13 @@ pub(super) fn indices<'a, T>(operand: &'a Strided<'_, T>) -> impl Iterator<Item 
 }
 
 /// Returns where the rows of the operands are read, then those of `numbers`, and how many elements of room they take.
-pub(super) fn places<T>(operands: &[Strided<'_, T>], numbers: usize, order: &Order) -> (Places, usize) {
+pub(super) fn places<T>(operands: &[Strided<'_, T>], numbers: usize, order: &Order<'_>) -> (Places, usize) {
     let mut room = 0;
     let mut rows = |rows: usize| {
         room += rows * CHUNK;
         room - rows * CHUNK
     };
-    let strides = order.cross.strides.iter().zip(&order.inner.strides).skip(1);
+    let strides = order.cross.strides.iter().zip(order.inner.strides).skip(1);
     let mut walks = 1 + operands.len() + numbers;
     let places = operands.iter().zip(strides).map(|(operand, (&cross, &inner))| {
         if operand.interior.is_some() || operand.outside.is_some() {
@@ -103,7 +102,7 @@ pub(super) fn places<T>(operands: &[Strided<'_, T>], numbers: usize, order: &Ord
 
 /// Whether the elements of all operands are contiguous along the inner loop, if only in two places: then rows between [`cuts`](Gather::cut)
 /// are read in place, and may be of any length.
-pub(super) fn are_in_place<T>(operands: &[Strided<'_, T>], places: &Places, order: &Order) -> bool {
+pub(super) fn are_in_place<T>(operands: &[Strided<'_, T>], places: &Places, order: &Order<'_>) -> bool {
     let consecutive = |of: usize| order.inner.strides[of] == 1;
     places.iter().enumerate().all(|(i, place)| match place {
         Place::Contiguous => true,
@@ -116,11 +115,16 @@ pub(super) fn are_in_place<T>(operands: &[Strided<'_, T>], places: &Places, orde
 
 impl<'a, T: Element> Gather<'a, T> {
     /// Returns the operands, whose rows are read at [`places`], with that much room to gather them.
-    pub(super) fn new(operands: &'a [Strided<'a, T>], order: &'a Order, places: Places, gathered: &'a mut [T]) -> Self {
+    pub(super) fn new<'l: 'a>(
+        operands: &'a [Strided<'a, T>],
+        order: &Order<'l>,
+        places: Places,
+        gathered: &'a mut [T],
+    ) -> Self {
         let parts = smallvec![Parts { offset: 0, interior: 0, elsewhere: 0..0, inside: 0..0 }; operands.len()];
         let starts = smallvec![Start::Data(0); places.len()];
         let cuts = SmallVec::new();
-        Self { operands, cross: &order.cross, inner: &order.inner, places, gathered, parts, cuts, starts }
+        Self { operands, cross: order.cross, inner: order.inner, places, gathered, parts, cuts, starts }
     }
 
     /// The offset of the cursor number `of` at a point of a row, and its stride to the next point.

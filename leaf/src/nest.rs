@@ -107,21 +107,23 @@ pub fn nest_with_numbers<T: Element>(
         }
     }
     let all = Loop::all(counts, &strides);
+    let once: PerOperand = smallvec![0; strides.len()];
+    let in_tiles;
     let sums = || T::DTYPE.is_float() && all.iter().any(|one| one.count > 1 && one.strides[0] == 0);
     let order = if operands.iter().any(|operand| operand.tile.is_some()) && sums() {
-        let mut in_tiles = strides.clone();
+        let mut of_tiles = strides.clone();
         for (strides, tile) in
-            in_tiles[1..].iter_mut().zip(operands).filter_map(|(to, of)| Some((to, of.tile.as_ref()?)))
+            of_tiles[1..].iter_mut().zip(operands).filter_map(|(to, of)| Some((to, of.tile.as_ref()?)))
         {
             strides.clone_from(tile);
         }
-        let in_tiles = Loop::all(counts, &in_tiles);
-        let Ok(order) = Order::as_in_tiles::<T>(in_tiles, &all, strides.len(), 1 + operands.len()) else {
+        in_tiles = Loop::all(counts, &of_tiles);
+        let Ok(order) = Order::as_in_tiles::<T>(&in_tiles, &all, &once, 1 + operands.len()) else {
             return packed(operands, counts, |operands| nest_with_numbers(counts, c, op, operands, numbers, kernel));
         };
         order
     } else {
-        Order::new::<T>(all, strides.len(), 1 + operands.len())
+        Order::new::<T>(&all, &once, 1 + operands.len())
     };
     let (places, room) = gather::places(operands, numbers.len(), &order);
     let in_place = gather::are_in_place(operands, &places, &order);
@@ -151,7 +153,7 @@ impl Ramp {
 }
 
 /// The rows of the two inner loops, evaluated and accumulated.
-struct RowsOf<'a, T, K> {
+struct RowsOf<'a, 'l, T, K> {
     c: &'a mut [T],
     /// Whether elements of `c` are not read, but replaced by the operation's identity.
     overwrites: bool,
@@ -166,10 +168,10 @@ struct RowsOf<'a, T, K> {
     values: &'a mut [T],
     /// The kernel's intermediate results.
     scratch: &'a mut [T],
-    order: &'a Order,
+    order: &'a Order<'l>,
 }
 
-impl<T: Element, K: Pointwise<T>> RowsOf<'_, T, K> {
+impl<T: Element, K: Pointwise<T>> RowsOf<'_, '_, T, K> {
     /// All points of the two inner loops, where `at` are the offsets of the first one.
     fn visit(&mut self, at: &[i64]) {
         let (cross, inner) = (self.order.cross.count, self.order.inner.count);
@@ -178,7 +180,8 @@ impl<T: Element, K: Pointwise<T>> RowsOf<'_, T, K> {
         let chunks = || (0..inner).step_by(size).map(|start| start..inner.min(start + size));
         if self.order.inner.strides[0] == 0 {
             for block in blocks() {
-                let mut lanes = [Lanes::new(); gather::ROWS];
+                let mut lanes = SmallVec::<[Lanes<T>; gather::ROWS]>::new();
+                lanes.resize(block.len(), Lanes::new());
                 for chunk in chunks() {
                     self.gather.fill(at, &block, &chunk);
                     for (row, lanes) in block.clone().zip(&mut lanes) {

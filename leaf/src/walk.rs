@@ -21,6 +21,11 @@ impl Loop {
         Self { count: 1, strides: smallvec![0; operands] }
     }
 
+    /// The loop, without its strides.
+    pub(crate) fn borrowed(&self) -> Loop<&[i64]> {
+        Loop { count: self.count, strides: &self.strides }
+    }
+
     /// The loops with these counts, where `strides[o][l]` is the stride of operand `o` along loop `l`.
     pub(crate) fn all(counts: &[usize], strides: &[impl AsRef<[i64]>]) -> Loops {
         let strides_of = |l: usize| strides.iter().map(|strides| strides.as_ref()[l]).collect();

@@ -8,9 +8,10 @@ use crate::{Element, ReduceOp, Strided, StridedMut};
 use crate::{Expression, nest, pointwise};
 
 /// The order of loops with these counts, where each operand, the output first, has strides.
-fn order(counts: &[usize], strides: &[&[i64]]) -> Order {
+fn order(counts: &[usize], strides: &[&[i64]]) -> Order<'static> {
     let strides: Vec<Strides> = strides.iter().map(|strides| (*strides).into()).collect();
-    Order::new::<f64>(Loop::all(counts, &strides), strides.len(), strides.len())
+    let (loops, once) = (Box::leak(Box::new(Loop::all(counts, &strides))), vec![0; strides.len()].leak());
+    Order::new::<f64>(loops, once, strides.len())
 }
 
 #[test]
