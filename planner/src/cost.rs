@@ -15,7 +15,7 @@ mod parts;
 mod pricing;
 
 use crate::placement::PlacedMesh;
-use legs::{Action, Groups, Operation};
+use legs::{Action, Groups, Operation, Shared};
 pub use parts::{Cost, CostedPart, PartCost, Spent};
 use polyshard_layout::{DType, Mesh, Neighbours, Sharding};
 use polyshard_machine::units::counted;
@@ -194,18 +194,19 @@ impl<'a> Prices<'a> {
             let bottleneck = Some("memory".to_owned()).filter(|_| touched > 0.0);
             Seconds { transfer: touched / bandwidth, latency, bottleneck }
         };
-        let (messages, touched, meets) = match action {
+        let (messages, touched, shared) = match action {
             Action::Copy { bytes, .. } => {
                 // A copy reads and writes its bytes.
                 return Ok((in_memory(2.0 * bytes, self.machine.memory_bandwidth(ranks), 0.0), Spent::Memory));
             }
-            Action::Together { operation, groups, bytes, touched, meets, .. } => {
-                (self.messages(mesh, *operation, groups, *bytes)?, *touched, *meets)
+            Action::Together { operation, groups, bytes, touched, shared, .. } => {
+                (self.messages(mesh, *operation, groups, *bytes, *shared)?, *touched, *shared)
             }
-            Action::Exchanged { seconds, touched } => (seconds.clone(), *touched, true),
+            Action::Exchanged { seconds, touched } => (seconds.clone(), *touched, Shared::Meets),
         };
         let Some(seconds) = messages else {
-            let latency = if meets && touched > 0.0 { self.machine.device().in_place_latency } else { 0.0 };
+            let latency =
+                if shared == Shared::Meets && touched > 0.0 { self.machine.device().in_place_latency } else { 0.0 };
             return Ok((in_memory(touched, self.machine.bandwidth_of_others(ranks), latency), Spent::InPlace));
         };
         let bottleneck = seconds.bottleneck.clone().unwrap_or_else(|| "latency".to_owned());
@@ -234,13 +235,14 @@ impl<'a> Prices<'a> {
         })
     }
 
-    /// Seconds of an operation in groups of ranks by messages; none if the members of each group share memory.
+    /// Seconds of an operation in groups of ranks by messages; none if the members of each group share memory, and use it.
     fn messages(
         &self,
         mesh: &Mesh,
         operation: Operation,
         groups: &Groups,
         bytes: f64,
+        shared: Shared,
     ) -> Result<Option<Seconds>, MachineError> {
         let asked = match groups {
             Groups::Along(axes) => {
@@ -249,7 +251,7 @@ impl<'a> Prices<'a> {
             }
             Groups::Of(groups) => self.ask(operation, groups.clone())?,
         };
-        if asked.visible {
+        if asked.visible && shared != Shared::Messages {
             return Ok(None);
         }
         let taken = match asked.each {

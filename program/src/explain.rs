@@ -2,13 +2,13 @@
 
 use crate::ids::{Depth, TensorId};
 use crate::lower_bound::LowerBound;
-use crate::nest::{Algorithm, Buffers, Direction, LeafOp, NestView, Overlap, Transfer, TransferView};
+use crate::nest::{Algorithm, Buffers, Direction, InPlace, LeafOp, NestView, Overlap, Transfer, TransferView};
 use crate::program::Body;
 use polyshard_layout::{Name, Sharding, are, counted};
 use std::fmt::Write;
 
 /// How a transfer is carried out: a line for each decision.
-fn decided(Transfer { route, direction, tile, .. }: &Transfer) -> Vec<String> {
+fn decided(Transfer { route, direction, tile, .. }: &Transfer, in_place: Option<InPlace>) -> Vec<String> {
     let mut lines = Vec::new();
     let mut say = |line: &str| lines.push(line.to_owned());
     for (.., by) in route.collectives() {
@@ -29,7 +29,7 @@ fn decided(Transfer { route, direction, tile, .. }: &Transfer) -> Vec<String> {
         say("the same in all iterations: messages are planned once");
     }
     if *direction == Direction::In && !route.is_local() {
-        say("read in place where ranks share memory, else sent in messages");
+        in_place.iter().for_each(|ranks| say(ranks.line()));
     }
     lines
 }
@@ -39,6 +39,7 @@ impl NestView<'_> {
     ///
     /// `body` holds the kernels whose tiles are reused; transfers of `first`, by number, are in the first round only.
     pub(crate) fn explain_transfers(&self, text: &mut String, body: &Body, first: &[bool]) -> std::fmt::Result {
+        let in_place = body.in_place(self.id);
         for (transfer, volume) in self.transfers.iter().zip(self.volumes()) {
             let Transfer { route, region, tile, .. } = transfer.row;
             let (name, moved) = (self.tensor_name(transfer.tensor), self.show_moved(transfer));
@@ -86,7 +87,7 @@ impl NestView<'_> {
             if tile.own_in_place {
                 writeln!(text, "    a rank's own elements are read in place")?;
             }
-            decided(transfer).into_iter().try_for_each(|line| writeln!(text, "    {line}"))?;
+            decided(transfer, in_place).into_iter().try_for_each(|line| writeln!(text, "    {line}"))?;
             transfer.tests.iter().try_for_each(|test| writeln!(text, "    - {test}"))?;
             for (leg, why) in &transfer.carried_out {
                 let is_by_procedure = transfer.route.legs.get(leg.0).is_some_and(|leg| leg.procedure().is_some());

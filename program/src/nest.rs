@@ -9,12 +9,14 @@
 //! | `region`, `route`, `interior`, `time_steps` | regions, routes, and the part of a leaf to compute while a halo is in flight |
 //! | `products`, `path`, `operation` | leaves of several operands |
 //! | `overlap`, `queries` | overlap with computation, queries |
+//! | `in_place` | which ranks read inputs in place |
 //! | `complete`, `check`, `steps` | derived parts, and checks that the parts fit together |
 //!
 //! Tests: `program/tests/it/refused.rs`.
 
 mod check;
 mod complete;
+mod in_place;
 mod interior;
 mod operation;
 mod overlap;
@@ -28,6 +30,7 @@ mod time_steps;
 mod transfer;
 mod view;
 
+pub use in_place::InPlace;
 pub use interior::Interior;
 pub use overlap::{Overlap, SlicesOf};
 pub use path::PathStep;

@@ -1,6 +1,6 @@
 //! What emitted source names; it imports all of it.
 
-pub use crate::engine::{Algorithm, Engine, Kernel, LeafPart, TileId, Transfer, coordinates};
+pub use crate::engine::{Algorithm, Engine, InPlace, Kernel, LeafPart, TileId, Transfer, coordinates};
 pub use crate::layout::{AxisExpr, AxisPart, Division, Mesh, Neighbours, Placement, Reach, Sharding, Stages};
 pub use crate::leaf::{
     Access, Assign, BlockDepth, Comparison, Conditional, Factor, Function, LeafLoopId, Name, Named, Number, OperandId,

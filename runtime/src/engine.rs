@@ -12,8 +12,8 @@
 //!
 //! Transfers between two arrays take the same legs, and may be in flight while kernels run.
 //!
-//! How a transfer is carried out, and whether it waits, is stated in the table and is the same for all ranks; the engine decides nothing
-//! except whether data is read in place in the memory of another rank.
+//! How a transfer is carried out, whether it waits, and which ranks read inputs in place in the memory of others if they share any, is
+//! stated in the table and is the same for all ranks; the engine decides nothing.
 //!
 //! Tests: `tests/it/golden.rs`, `tests/it/properties.rs`.
 
@@ -22,7 +22,7 @@ mod moves;
 mod run;
 mod table;
 
-pub use polyshard_program::{Algorithm, Assign, LeafPart, Leg, Owners, TileId};
+pub use polyshard_program::{Algorithm, Assign, InPlace, LeafPart, Leg, Owners, TileId};
 pub use run::{Leaf, Run};
 pub use table::{Coordinates, Kernel, Transfer, coordinates};
 
@@ -113,9 +113,9 @@ impl<'w, T: Element> Engine<'w, T> {
         let mut engine = Self {
             world,
             transport,
-            kernels: Vec::new(),
-            links: Vec::new(),
-            known: Vec::new(),
+            kernels: Vec::with_capacity(kernels.len()),
+            links: Vec::with_capacity(kernels.len()),
+            known: Vec::with_capacity(kernels.len()),
             moves: Vec::new(),
             is_unfinished: false,
         };
@@ -181,8 +181,8 @@ impl<'w, T: Element> Engine<'w, T> {
         at: &'static Location<'static>,
     ) -> Result<Run<'r, 'w, T>> {
         self.start();
-        let mut run = self.begin([number], at);
-        run.open(number, inputs, output)?;
+        let mut run = self.begin(at);
+        run.opened(number, inputs, output)?;
         Ok(run)
     }
 
@@ -203,20 +203,7 @@ impl<'w, T: Element> Engine<'w, T> {
 
     /// Begins a run of kernels whose statements mix, each of which is then [opened](Run::open); the first one is
     /// [selected](Run::select).
-    pub(crate) fn begin<'r>(
-        &'r mut self,
-        together: impl IntoIterator<Item = usize> + Clone,
-        at: &'static Location<'static>,
-    ) -> Run<'r, 'w, T> {
-        for number in together.clone() {
-            // A tile of another kernel that is read in place in a shard stays valid while that shard is published.
-            let is_published = |lender: usize| {
-                self.known[lender].is_published() || together.clone().into_iter().any(|other| other == lender)
-            };
-            if self.kernels[number].kernel.reused().any(|(lender, _)| is_published(lender)) {
-                self.known[number].publish_next();
-            }
-        }
+    pub(crate) fn begin<'r>(&'r mut self, at: &'static Location<'static>) -> Run<'r, 'w, T> {
         Run { engine: self, open: SmallVec::new(), selected: 0, at }
     }
 

@@ -87,6 +87,12 @@ instances! {
         source: &DistArray<T>,
         target: &mut DistArray<T>,
     ) -> Result<()> = Engine::ended_move;
+    fn open<'r, 'w>(
+        run: &mut Run<'r, 'w, T>,
+        kernel: usize,
+        inputs: &[&'r DistArray<T>],
+        output: &'r mut DistArray<T>,
+    ) -> Result<()> = Run::opened;
     fn fill(run: &mut Run<'_, '_, T>, tile: TileId, counters: &[i64]) -> Result<()> = Run::filled;
     fn begin(run: &mut Run<'_, '_, T>, tile: TileId, counters: &[i64]) -> Result<()> = Run::begun;
     fn end(run: &mut Run<'_, '_, T>, tile: TileId) -> Result<()> = Run::ended;

@@ -15,6 +15,7 @@ use crate::layout::Sharding;
 use crate::memory::Visibility;
 use crate::publish::{self, BLOCKS, HIDDEN, Owners, Peers, Published, Purpose, Round, fingerprint, published};
 use crate::{DistArray, Element, Result, RunError, Transport, World};
+use polyshard_program::InPlace;
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::hash::Hash;
@@ -36,12 +37,6 @@ pub(crate) struct InputTable {
     tables: Rc<Vec<ShardTable>>,
     /// A number for the program and the shardings of its inputs, on which all ranks must agree.
     program: Option<u32>,
-    /// Whether the inputs of the last run were published.
-    is_published: bool,
-    /// Whether the inputs of the next run will be published in any case.
-    follows: bool,
-    /// The bytes of the inputs on all ranks, after the first run.
-    bytes: Option<usize>,
 }
 
 /// The locations of an array's shards, on all members.
@@ -72,7 +67,7 @@ impl<'a, T: Element> SharedInputs<'a, T> {
 
     /// Publishes `arrays` to the ranks that share memory with this one; collective over the world.
     ///
-    /// Nothing is published if no ranks share memory, or messages are requested. The table is that of earlier runs on arrays with the same
+    /// Nothing is published if no ranks share memory, none of those that do read inputs in place, or messages are requested. The table is that of earlier runs on arrays with the same
     /// shardings, or a new one.
     ///
     /// # Errors
@@ -82,21 +77,23 @@ impl<'a, T: Element> SharedInputs<'a, T> {
         arrays: &[&'a DistArray<T>],
         known: &mut InputTable,
         transport: Transport,
+        in_place: InPlace,
     ) -> Result<Self> {
         let mut inputs = Self::none(arrays);
-        let follows = std::mem::take(&mut known.follows);
-        known.is_published = false;
         if transport == Transport::Messages {
             return Ok(inputs);
         }
         let memory = if world.size() > 1 { Some(&**world.memory()?) } else { None };
-        let mut pays = |memory: &&dyn SharedMemory| {
-            follows
-                || transport == Transport::Shared
+        let is_in_place = |memory: &&dyn SharedMemory| {
+            transport == Transport::Shared
                 || world.visibility() == Visibility::Process
-                || *known.bytes.get_or_insert_with(|| bytes_of_all(arrays)) >= least_in_place(*memory)
+                || match in_place {
+                    InPlace::Threads => false,
+                    InPlace::WithCores => memory.has_core_each(),
+                    InPlace::Always => true,
+                }
         };
-        if let Some(memory) = memory.filter(|memory| memory.is_shared() && !arrays.is_empty() && pays(memory)) {
+        if let Some(memory) = memory.filter(|memory| memory.is_shared() && !arrays.is_empty() && is_in_place(memory)) {
             let owners = arrays.iter().map(|array| array.lend() as Stranded).collect();
             let peers = Peers { comm: world.comm(), memory, members: None };
             let published = Published::new(world.publisher(), peers, known.round(arrays), owners);
@@ -124,42 +121,10 @@ impl<'a, T: Element> SharedInputs<'a, T> {
     }
 }
 
-/// Minimum total bytes of the inputs of a run that processes read in place without being asked to: if each has a core, and if they share
-/// cores.
-///
-/// Publishing the inputs and waiting at the end takes two rendezvous, whatever the length: 3 us with a core each; asleep, 60 to 80 us.
-/// Medians of `scripts/bench nests` on 2 cores, in microseconds, in place and by messages:
-///
-/// ```text
-/// bytes on all ranks   all-gather, 2 ranks   4 ranks         4 broadcasts, 2 ranks   4 ranks
-///   2 KiB               3.3 and 4.2           77 and 24        7.1 and 11              85 and 48
-///  32 KiB               4.2 and 6.5           74 and 32        7.5 and 16              80 and 37
-/// 256 KiB                12 and 19           102 and 89        9.6 and 26              89 and 68
-///   1 MiB                49 and 66           256 and 302        18 and 66             129 and 250
-/// ```
-fn least_in_place(memory: &dyn SharedMemory) -> usize {
-    if memory.has_core_each() { 1 << 11 } else { 1 << 19 }
-}
-
-fn bytes_of_all<T>(arrays: &[&DistArray<T>]) -> usize {
-    let elements = |array: &&DistArray<T>| array.sharding().shape().iter().product::<usize>();
-    arrays.iter().map(elements).sum::<usize>().saturating_mul(size_of::<T>())
-}
-
 impl InputTable {
     /// Returns the table before the first run of `program`, which is the same on all ranks.
     pub(crate) fn of(program: &(impl Hash + ?Sized)) -> Self {
         Self { program: Some(fingerprint(program)), ..Self::default() }
-    }
-
-    /// Makes the next run publish its inputs, whatever their size.
-    pub(crate) fn publish_next(&mut self) {
-        self.follows = true;
-    }
-
-    /// Whether the inputs of the last run were published.
-    pub(crate) fn is_published(&self) -> bool {
-        self.is_published
     }
 
     /// The round that all ranks publish, with equal contents.
@@ -181,7 +146,6 @@ impl InputTable {
             let headers = published.publish(&blocks)?;
             tables.iter_mut().enumerate().for_each(|(nth, table)| table.update(published.peers(), &headers, nth));
         }
-        self.is_published = true;
         Ok(())
     }
 }
@@ -318,7 +282,7 @@ mod tests {
         array: &'a DistArray<T>,
         known: &'a mut InputTable,
     ) -> Result<SharedInputs<'a, T>> {
-        SharedInputs::publish(world, &[array], known, world.transport())
+        SharedInputs::publish(world, &[array], known, world.transport(), InPlace::Always)
     }
 
     #[test]

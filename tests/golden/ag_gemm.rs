@@ -157,4 +157,5 @@ fn kernel() -> Kernel<'static> {
         )
         .loops([4])
         .transfers([a_tile, b_tile, c_tile])
+        .in_place(InPlace::Threads)
 }

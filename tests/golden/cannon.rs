@@ -185,4 +185,5 @@ fn kernel() -> Kernel<'static> {
         )
         .loops([2])
         .transfers([a_tile, b_tile, c_tile])
+        .in_place(InPlace::WithCores)
 }

@@ -189,4 +189,5 @@ fn kernel() -> Kernel<'static> {
         )
         .loops([3])
         .transfers([a_tile, b_tile, c_tile])
+        .in_place(InPlace::WithCores)
 }

@@ -201,4 +201,5 @@ fn kernel() -> Kernel<'static> {
             [&sharding_a(), &sharding_b(), &sharding_d(), &sharding_c()],
         )
         .transfers([a_tile, b_tile, d_tile, c_tile])
+        .in_place(InPlace::Threads)
 }

@@ -202,5 +202,6 @@ fn kernel() -> Kernel<'static> {
         )
         .transfers([a_tile, b_tile])
         .overwrites()
+        .in_place(InPlace::Threads)
         .sliced(1, SlicesOf::Values)
 }

@@ -188,4 +188,5 @@ fn kernel() -> Kernel<'static> {
             [&sharding_a(), &sharding_b(), &sharding_c()],
         )
         .transfers([a_tile, b_tile, c_tile])
+        .in_place(InPlace::WithCores)
 }

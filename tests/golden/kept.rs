@@ -312,6 +312,7 @@ fn far_1_table() -> Kernel<'static> {
         )
         .transfers([u_tile, v_tile])
         .overwrites()
+        .in_place(InPlace::Threads)
 }
 
 /// The arrays and transfers of `V[i] = U[i] - (U[i + 1] else 3)`.
@@ -329,6 +330,7 @@ fn near_2_table() -> Kernel<'static> {
         )
         .transfers([u_tile, v_tile])
         .overwrites()
+        .in_place(InPlace::Threads)
 }
 
 /// The arrays and transfers of `S[i] = V[i] + W[i]`.
@@ -372,6 +374,7 @@ fn near_4_table() -> Kernel<'static> {
         )
         .transfers([u_tile, v_tile])
         .overwrites()
+        .in_place(InPlace::Threads)
 }
 
 /// The arrays and transfers of `V[i] = (U[i - 2] else 1) + 2 * (U[i + 2] else 0)`.
@@ -389,6 +392,7 @@ fn far_5_table() -> Kernel<'static> {
         )
         .transfers([u_tile, v_tile])
         .overwrites()
+        .in_place(InPlace::Threads)
 }
 
 /// The arrays and transfers of `S[i] = V[i] + W[i]`.

@@ -245,4 +245,5 @@ fn kernel() -> Kernel<'static> {
             [&sharding_a(), &sharding_b(), &sharding_p()],
         )
         .transfers([a_tile, b_tile, p_tile])
+        .in_place(InPlace::Threads)
 }

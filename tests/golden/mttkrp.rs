@@ -203,4 +203,5 @@ fn kernel() -> Kernel<'static> {
             [&sharding_x(), &sharding_a(), &sharding_b(), &sharding_m()],
         )
         .transfers([x_tile, a_tile, b_tile, m_tile])
+        .in_place(InPlace::WithCores)
 }

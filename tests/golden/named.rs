@@ -209,4 +209,5 @@ fn kernel() -> Kernel<'static> {
         )
         .loops([3])
         .transfers([a_tile, b_tile, d_tile, c_tile])
+        .in_place(InPlace::Threads)
 }

@@ -340,6 +340,7 @@ fn inner_1_table() -> Kernel<'static> {
         .transfers([a_tile, c_tile, b_tile])
         .writes(&[1], &[&[1]], &[5])
         .overwrites()
+        .in_place(InPlace::Threads)
 }
 
 /// The arrays and transfers of `t[] max= max(A[i], s[]) + 1`.
@@ -412,4 +413,5 @@ fn inner_4_table() -> Kernel<'static> {
         .transfers([a_tile, c_tile, b_tile])
         .writes(&[1], &[&[1]], &[5])
         .overwrites()
+        .in_place(InPlace::Threads)
 }

@@ -269,6 +269,7 @@ fn rows_1_table() -> Kernel<'static> {
             [&sharding_a_5(), &sharding_v_2(), &sharding_y_6()],
         )
         .transfers([a_tile, v_tile, y_tile])
+        .in_place(InPlace::Threads)
 }
 
 /// The arrays and transfers of `Y[m, n] = A[m, n] - V[n, m]`.

@@ -170,4 +170,5 @@ fn kernel() -> Kernel<'static> {
         )
         .loops([2])
         .transfers([a_tile, b_tile, c_tile])
+        .in_place(InPlace::WithCores)
 }

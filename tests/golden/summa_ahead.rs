@@ -175,5 +175,6 @@ fn kernel() -> Kernel<'static> {
         )
         .loops([2])
         .transfers([a_tile, b_tile, c_tile])
+        .in_place(InPlace::WithCores)
         .sliced(0, SlicesOf::Panels)
 }

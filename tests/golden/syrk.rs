@@ -163,4 +163,5 @@ fn kernel() -> Kernel<'static> {
         )
         .loops([2])
         .transfers([a_tile, a_tile_2, c_tile])
+        .in_place(InPlace::Threads)
 }

@@ -176,6 +176,7 @@ fn kernel() -> Kernel<'static> {
         .loops([3])
         .transfers([a_tile, b_tile])
         .overwrites()
+        .in_place(InPlace::Threads)
         .time_steps(
             0,
             72,

@@ -206,4 +206,5 @@ fn kernel() -> Kernel<'static> {
         .loops([2])
         .transfers([a_tile, w_tile, b_tile])
         .overwrites()
+        .in_place(InPlace::Threads)
 }

@@ -57,6 +57,7 @@ golden! {
     rounds "../golden/rounds.rs"
     nests "../golden/nests.rs"
     kept "../golden/kept.rs"
+    together "../golden/together.rs"
 }
 
 fn tiled(mesh: &Mesh) -> Schedule {

@@ -13,7 +13,7 @@ mod flow;
 pub(crate) mod in_flight;
 mod kept;
 mod nests;
-mod orders;
+pub(crate) mod orders;
 mod reused;
 mod rounds;
 

@@ -8,14 +8,18 @@
 //! Compute                  run.compute(&[ko], &[..], |leaf| contract(..))?;
 //! ```
 //!
+//! Where statements of several kernels are in one loop, each call says of which kernel it is: `run.select(1);`.
+//!
 //! The executor makes the same calls. What each of them does follows from the kernel's [table](super::table).
 //!
 //! Tests: `tests/it/golden.rs`.
 
-use super::index::Index;
+use super::index::{Index, literal};
 use super::names::Names;
 use super::{comment, mentions};
-use polyshard_program::{At, Buffers, CounterId, Iteration, LoopId, NestView, Statement, StepId, TileId, TransferId};
+use polyshard_program::{
+    At, Buffers, CounterId, Iteration, LoopId, NestView, Statement, StepId, TileId, TransferId, TransferView,
+};
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::quote;
 
@@ -28,25 +32,107 @@ pub(super) struct Writer<'a> {
     pub(super) kept: Ident,
 }
 
+/// The body of the function that runs these statements of kernels, one of which `writers` has for each.
+pub(super) fn body(writers: &[Writer<'_>], statements: &[Statement]) -> TokenStream {
+    let statements = Together(writers).statements(&[], statements);
+    let opened = writers.iter().enumerate().map(|(position, writer)| {
+        let (inputs, output) = writer.names.tensors.split_at(writer.nest.kernel.inputs().len());
+        let number = literal(writer.nest.id.0 as i64);
+        let arguments = quote! { #number, &[#(#inputs),*], #(#output)* };
+        match position {
+            0 => quote! { let mut run = self.engine.run(#arguments)?; },
+            _ => quote! { run.open(#arguments)?; },
+        }
+    });
+    let named = writers.iter().map(|writer| (writer.own_coordinates(&statements), writer.tiles(&statements)));
+    let named = named.map(|(coordinates, tiles)| quote! { #coordinates #tiles });
+    quote! {
+        #(#opened)*
+        #(#named)*
+        #statements
+        run.finish()
+    }
+}
+
+/// The writers of kernels whose statements are in one list, by position in their run.
+struct Together<'w, 'a>(&'w [Writer<'a>]);
+
+impl<'w, 'a> Together<'w, 'a> {
+    /// The statements inside these loops.
+    fn statements(&self, around: &[LoopId], statements: &[Statement]) -> TokenStream {
+        let (mut code, mut selected) = (TokenStream::new(), None);
+        let mut statements = statements.iter().peekable();
+        while let Some(statement) = statements.next() {
+            if let Statement::Loop(id, body) = statement {
+                code.extend(self.serial_loop(around, *id, body));
+                selected = None;
+                continue;
+            }
+            let position = self.position(statement);
+            let writer = &self.0[position];
+            let call = if let Some(other) = self.other_iteration(statement) {
+                // Those of the same iteration have one condition.
+                let is_same = |next: &&Statement| self.other_iteration(next) == Some(other);
+                let all = std::iter::once(statement).chain(std::iter::from_fn(|| statements.next_if(is_same)));
+                let (_, counter, iteration) = other;
+                writer.in_iteration(counter, iteration, &all.collect::<Vec<_>>())
+            } else {
+                let is_whole = match statement {
+                    Statement::Begin(id, at) => statements.next_if_eq(&&Statement::End(*id, *at)).is_some(),
+                    _ => false,
+                };
+                let depth = around.iter().filter(|around| writer.counter(**around).is_some()).count();
+                writer.statement(depth, statement, is_whole)
+            };
+            if !call.is_empty() && self.0.len() > 1 && selected.replace(position) != Some(position) {
+                let position = literal(position as i64);
+                code.extend(quote! { run.select(#position); });
+            }
+            code.extend(call);
+        }
+        code
+    }
+
+    /// The kernel of a statement, which is no loop.
+    fn position(&self, statement: &Statement) -> usize {
+        let found = self.0.iter().position(|writer| match *statement {
+            Statement::Fill(id) | Statement::Begin(id, _) | Statement::End(id, _) => {
+                writer.nest.transfers.iter().any(|one| one.id == id && one.reused.is_none())
+            }
+            Statement::Compute(id, _) => writer.nest.id == id,
+            Statement::Loop(..) | Statement::Rounds(..) | Statement::Free(_) => false,
+        });
+        found.expect("a statement of a kernel that runs; this is a bug in polyshard")
+    }
+
+    /// The kernel, the loop, and its iteration, of a statement for another iteration than the current one.
+    fn other_iteration(&self, statement: &Statement) -> Option<(usize, CounterId, Iteration)> {
+        let (Statement::Begin(id, at) | Statement::End(id, at)) = statement else { return None };
+        let position = self.position(statement);
+        let counter = self.0[position].transfer_of(*id).level.innermost()?;
+        (at.iteration != Iteration::Now).then_some((position, counter, at.iteration))
+    }
+
+    /// `for ko in 0..2i64 { .. }`, headed by the step that made the loop.
+    fn serial_loop(&self, around: &[LoopId], id: LoopId, body: &[Statement]) -> TokenStream {
+        let body = self.statements(&[around, &[id]].concat(), body);
+        let mut counters = self.0.iter().filter_map(|writer| Some((writer, writer.counter(id)?))).peekable();
+        let (writer, counter) = *counters.peek().expect("it is around a leaf; this is a bug in polyshard");
+        let of = writer.nest.loops[counter];
+        let note = (!of.steps.is_empty()).then(|| comment(&writer.steps(&of.steps)));
+        let names = counters.map(|(writer, counter)| &writer.names.loops[counter]);
+        let mut used = names.filter(|name| mentions(&body, &name.to_string()));
+        let name = used.next().map_or(quote! { _ }, |name| quote! { #name });
+        let same = used.map(|other| quote! { let #other = #name; });
+        let extent = Literal::i64_suffixed(of.extent);
+        quote! { #note for #name in 0..#extent { #(#same)* #body } }
+    }
+}
+
 impl<'a> Writer<'a> {
     /// The writer of a nest that keeps what its leaf needs between calls in the field `kept`.
     pub(super) fn new(nest: &'a NestView<'a>, names: &'a Names, kept: Ident) -> Self {
         Self { nest, names, index: Index::new(nest, names), kept }
-    }
-
-    /// The body of the function that runs these statements of the engine's kernel `number`.
-    pub(super) fn body(&self, number: usize, statements: &[Statement]) -> TokenStream {
-        let statements = self.statements(statements);
-        let (inputs, output) = self.names.tensors.split_at(self.nest.kernel.inputs().len());
-        let number = super::index::literal(number as i64);
-        let (coordinates, tiles) = (self.own_coordinates(&statements), self.tiles(&statements));
-        quote! {
-            let mut run = self.engine.run(#number, &[#(#inputs),*], #(#output)*)?;
-            #coordinates
-            #tiles
-            #statements
-            run.finish()
-        }
     }
 
     /// This rank's coordinates, with `_` for unused ones.
@@ -70,39 +156,13 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn statements(&self, statements: &[Statement]) -> TokenStream {
-        self.statements_in(0, statements)
-    }
-
-    /// The statements inside this many loops.
-    fn statements_in(&self, depth: usize, statements: &[Statement]) -> TokenStream {
-        let mut code = TokenStream::new();
-        let mut statements = statements.iter().peekable();
-        while let Some(statement) = statements.next() {
-            if let Some((counter, iteration)) = self.other_iteration(statement) {
-                // Those of the same iteration have one condition.
-                let is_same = |next: &&Statement| self.other_iteration(next) == Some((counter, iteration));
-                let all = std::iter::once(statement).chain(std::iter::from_fn(|| statements.next_if(is_same)));
-                code.extend(self.in_iteration(counter, iteration, &all.collect::<Vec<_>>()));
-                continue;
-            }
-            let is_whole = match statement {
-                Statement::Begin(id, at) => statements.next_if_eq(&&Statement::End(*id, *at)).is_some(),
-                _ => false,
-            };
-            code.extend(self.statement(depth, statement, is_whole));
-        }
-        code
-    }
-
-    /// A statement; `is_whole` if it begins a transfer that ends next.
+    /// A statement inside this many loops; `is_whole` if it begins a transfer that ends next.
     fn statement(&self, depth: usize, statement: &Statement, is_whole: bool) -> TokenStream {
         let counters = || {
             let counters = &self.names.loops[..depth];
             quote! { &[#(#counters),*] }
         };
         match *statement {
-            Statement::Loop(id, ref body) => self.serial_loop(id, body),
             Statement::Fill(id) => {
                 let (name, counters) = (self.tile(id), counters());
                 quote! { run.fill(#name, #counters)?; }
@@ -120,33 +180,16 @@ impl<'a> Writer<'a> {
                 self.if_due(id, at, quote! { run.end(#name)?; })
             }
             Statement::Compute(_, part) => self.leaf(depth, part),
-            Statement::Rounds(..) | Statement::Free(_) => {
-                unreachable!("no statement of a kernel; this is a bug in polyshard")
+            Statement::Loop(..) | Statement::Rounds(..) | Statement::Free(_) => {
+                unreachable!("a loop, or no statement of a kernel; this is a bug in polyshard")
             }
         }
     }
 
-    /// `for ko in 0..2i64 { .. }`, headed by the step that made the loop.
-    fn serial_loop(&self, id: LoopId, body: &[Statement]) -> TokenStream {
-        let counter = self.nest.row.loops.iter().position(|number| *number == id);
-        let counter = counter.expect("it is around the leaf; this is a bug in polyshard");
-        let of = self.nest.loops[counter];
-        let note = (!of.steps.is_empty()).then(|| comment(&self.steps(&of.steps)));
-        let (body, name) = (self.statements_in(counter + 1, body), &self.names.loops[counter]);
-        let name = if mentions(&body, &name.to_string()) {
-            quote! { #name }
-        } else {
-            quote! { _ }
-        };
-        let extent = Literal::i64_suffixed(of.extent);
-        quote! { #note for #name in 0..#extent { #body } }
-    }
-
     /// A call about a tile in the rounds in which it is fetched; none if the leaf reads the shard.
     fn if_due(&self, id: TransferId, at: At, call: TokenStream) -> TokenStream {
-        let TileId(number) = self.number(id);
         match at.first_round {
-            _ if self.nest.transfers[number].tile.buffers == Buffers::Shard => TokenStream::new(),
+            _ if self.transfer_of(id).tile.buffers == Buffers::Shard => TokenStream::new(),
             true => quote! { if is_first { #call } },
             false => call,
         }
@@ -189,21 +232,23 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// The counter of a loop, if it is around the kernel's leaf.
+    fn counter(&self, id: LoopId) -> Option<usize> {
+        self.nest.row.loops.iter().position(|number| *number == id)
+    }
+
     /// The number of a transfer's tile.
     fn number(&self, id: TransferId) -> TileId {
         let number = self.nest.transfers.iter().position(|transfer| transfer.id == id);
         TileId(number.expect("a kernel uses its transfers; this is a bug in polyshard"))
     }
 
-    fn tile(&self, id: TransferId) -> &Ident {
-        &self.names.tiles[self.number(id).0]
+    fn transfer_of(&self, id: TransferId) -> &TransferView<'a> {
+        &self.nest.transfers[self.number(id).0]
     }
 
-    /// The loop, and its iteration, of a statement for another iteration than the current one.
-    fn other_iteration(&self, statement: &Statement) -> Option<(CounterId, Iteration)> {
-        let (Statement::Begin(id, at) | Statement::End(id, at)) = statement else { return None };
-        let counter = self.nest.transfers[self.number(*id).0].level.innermost()?;
-        (at.iteration != Iteration::Now).then_some((counter, at.iteration))
+    fn tile(&self, id: TransferId) -> &Ident {
+        &self.names.tiles[self.number(id).0]
     }
 
     /// Steps, with their numbers in the module's header.

@@ -24,9 +24,10 @@
 //! Without rounds, each statement makes the array that it writes, which is dropped after its last use. In rounds this
 //! would allocate repeatedly, so arrays are taken from a room (a memory pool) and are returned to it.
 
-use super::body::Writer;
+use super::body::{Writer, body};
 use super::items::{check, element, identity, mesh, new_sharding, reduce_op, sharding_function, writes_all};
-use super::names::{Names as KernelNames, Wanted};
+use super::module_names::ModuleNames;
+use super::names::Names;
 use super::{comment, mentions, table};
 use polyshard_program::{
     ArrayId, ArrayKind, Assign, Carried, KernelId, LeafOp, Leg, MoveView, NestView, Owners, Program, Rooms, Rounds,
@@ -36,8 +37,8 @@ use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 
 /// The items of a program's module, over placeholders, and the names of these.
-pub(super) fn items(program: &Program) -> (TokenStream, Names) {
-    let names = Names::new(program);
+pub(super) fn items(program: &Program) -> (TokenStream, ModuleNames) {
+    let names = ModuleNames::new(program);
     let element = format_ident!("{}", program.dtype().name());
     let mut walk = Walk { program, names: &names, element: &element, rooms: program.rooms(), kernels: Vec::new() };
     let statements = walk.statements(&program.body().statements, None);
@@ -180,24 +181,32 @@ struct Kernel<'a> {
 }
 
 impl<'a> Kernel<'a> {
-    fn new(program: &Program, names: &'a Names, id: KernelId, statements: &[Statement]) -> Self {
-        let nest = &program.body().nest(id);
+    /// Kernels whose statements these are; the method of the first one runs them.
+    fn of(program: &Program, names: &'a ModuleNames, ids: &[KernelId], statements: &[Statement]) -> Vec<Self> {
+        let nests: Vec<_> = ids.iter().map(|id| program.body().nest(*id)).collect();
         // The arrays of one of several kernels have other names inside.
-        let inside = names.only.is_none().then(|| KernelNames::new(nest));
-        let own = inside.as_ref().or(names.only.as_ref()).expect("one of them is there; this is a bug in polyshard");
-        let field = if matches!(nest.leaf.op, LeafOp::Named { .. }) { "leaf" } else { "products" };
-        let number = inside.as_ref().map(|_| format!("_{}", id.0 + 1)).unwrap_or_default();
-        let writer = Writer::new(nest, own, format_ident!("{field}{number}"));
-        let (body, element, name) = (writer.body(id.0, statements), element(nest), &names.kernels[id.0]);
-        let shardings: Vec<_> = nest.arrays.iter().map(|array| &names.shardings[array.0]).collect();
-        let (head, checks) = match inside {
-            Some(_) => {
-                let doc = format!(" `{}`.", nest.kernel.statement());
+        let inside = nests.iter().enumerate().map(|(position, nest)| Names::new(nest, &format!("k{position}_")));
+        let inside: Vec<_> = inside.filter(|_| names.only.is_none()).collect();
+        let own = names.only.as_ref().map_or(&inside[..], std::slice::from_ref);
+        let writers = nests.iter().zip(own).map(|(nest, own)| {
+            let field = if matches!(nest.leaf.op, LeafOp::Named { .. }) { "leaf" } else { "products" };
+            let number = if names.only.is_none() { format!("_{}", nest.id.0 + 1) } else { String::new() };
+            Writer::new(nest, own, format_ident!("{field}{number}"))
+        });
+        let writers: Vec<_> = writers.collect();
+        let (body, name, first) = (body(&writers, statements), &names.kernels[ids[0].0], &nests[0]);
+        let element = element(first);
+        let shardings = nests.iter().map(|nest| nest.arrays.iter().map(|array| &names.shardings[array.0]).collect());
+        let shardings: Vec<Vec<_>> = shardings.collect();
+        let (head, checks) = match &names.only {
+            None => {
+                let doc: Vec<_> = nests.iter().map(|nest| format!("`{}`", nest.kernel.statement())).collect();
+                let doc = format!(" {}.", doc.join(", together with "));
                 (quote! { #[doc = #doc] fn }, None)
             }
-            None => {
-                let doc = into_doc(nest);
-                let checks = nest.kernel.tensors().zip(&own.tensors).zip(&shardings);
+            Some(own) => {
+                let doc = into_doc(first);
+                let checks = first.kernel.tensors().zip(&own.tensors).zip(&shardings[0]);
                 let checks = checks.map(|((tensor, array), sharding)| check(array, tensor.name, sharding));
                 let head = quote! {
                     #[doc = #doc]
@@ -209,14 +218,15 @@ impl<'a> Kernel<'a> {
                 (head, Some(checks.collect::<TokenStream>()))
             }
         };
-        let (inputs, output) = own.tensors.split_at(nest.kernel.inputs().len());
-        let scalars = &own.scalars;
+        let arrays = || nests.iter().zip(own).map(|(nest, own)| own.tensors.split_at(nest.kernel.inputs().len()));
+        let (inputs, outputs) = (arrays().flat_map(|arrays| arrays.0), arrays().flat_map(|arrays| arrays.1));
+        let scalars = own.iter().flat_map(|own| &own.scalars);
         let is_first = fetches_once(statements).then(|| quote! { is_first: bool, });
-        let method = quote! {
+        let mut method = quote! {
             #head #name(
                 &mut self,
                 #(#inputs: &DistArray<#element>,)*
-                #(#output: &mut DistArray<#element>,)*
+                #(#outputs: &mut DistArray<#element>,)*
                 #is_first
                 #(#scalars: #element,)*
             ) -> Result<()> {
@@ -224,24 +234,31 @@ impl<'a> Kernel<'a> {
                 #body
             }
         };
-        let table_name = &names.tables[id.0];
-        let table = writer.table(table_name, &shardings);
-        let kept = writer.kept_by_leaf().map(|(of, made)| (writer.kept.clone(), of, made));
-        let [method, table] = match &inside {
-            None => [method, table],
-            Some(own) => {
-                let chosen = own.wanted.chosen(&quote! { #method #table });
-                [method, table].map(|code| chosen.write(code))
-            }
-        };
-        Self { id, method, table, table_name, kept }
+        let tables = writers.iter().zip(&shardings).map(|(writer, shardings)| {
+            let id = writer.nest.id;
+            writer.table(&names.tables[id.0], program.body().in_place(id), shardings)
+        });
+        let mut tables: Vec<_> = tables.collect();
+        for own in &inside {
+            let chosen = own.wanted.chosen(&quote! { #method #(#tables)* });
+            method = chosen.write(method);
+            tables = tables.into_iter().map(|table| chosen.write(table)).collect();
+        }
+        let kernels = writers.iter().zip(tables).map(|(writer, table)| Self {
+            id: writer.nest.id,
+            method: std::mem::take(&mut method),
+            table,
+            table_name: &names.tables[writer.nest.id.0],
+            kept: writer.kept_by_leaf().map(|(of, made)| (writer.kept.clone(), of, made)),
+        });
+        kernels.collect()
     }
 }
 
 /// Walks over a program's statements, and writes them and the kernels that they run.
 struct Walk<'a> {
     program: &'a Program,
-    names: &'a Names,
+    names: &'a ModuleNames,
     element: &'a Ident,
     rooms: Rooms,
     kernels: Vec<Kernel<'a>>,
@@ -257,7 +274,6 @@ impl<'a> Walk<'a> {
         let mut code = TokenStream::new();
         while let Some(span) = spans.next() {
             code.extend(match (&body.kernels_of(span)[..], span.statements) {
-                ([kernel], statements) => self.kernel(*kernel, statements, around),
                 ([], [Statement::Begin(id, _)]) => {
                     // A move that ends where it begins is complete when its call returns.
                     let is_whole = span.is_ended_by(spans.peek());
@@ -274,11 +290,7 @@ impl<'a> Walk<'a> {
                     self.rounds(*id, round)
                 }
                 ([], _) => unreachable!("a span without kernels is one statement; this is a bug in polyshard"),
-                (several, _) => {
-                    let names = several.iter().map(|kernel| body.kernels[kernel.0].kernel.name().to_string());
-                    let names = names.collect::<Vec<_>>().join("`, `");
-                    panic!("statements of `{names}` stand in one loop, which only the executor runs; run the program itself")
-                }
+                (kernels, statements) => self.kernels(kernels, statements, around),
             });
         }
         code
@@ -325,30 +337,38 @@ impl<'a> Walk<'a> {
         quote! { self.#room.give_back(#array); }
     }
 
-    /// A kernel's run, which writes an array that is filled with the identity first, unless the kernel overwrites all of it. Inside
-    /// rounds, that is reused memory, and begins as the previous version of the array if there is one.
-    fn kernel(&mut self, id: KernelId, statements: &[Statement], around: Option<RoundsId>) -> TokenStream {
-        let (names, nest) = (self.names, self.program.body().nest(id));
-        let (output, written) = (self.array(nest.writes()), nest.writes());
-        let made = if around.is_some() {
-            let before = self.program.body().version_before(nest.row).filter(|_| nest.kernel.written().is_some());
-            let identity = (before.is_none() && !writes_all(&nest)).then(|| nest.kernel.assign());
-            let begin = before.map(|before| {
-                let (kernel, before) = (Literal::usize_unsuffixed(id.0), self.argument(before));
-                quote! { self.engine.begin_version(#kernel, &mut #output, #before); }
-            });
-            let made = self.made_in_room(written, identity);
-            quote! { #made #begin }
-        } else {
-            let (sharding, value) = (&names.shardings[written.0], identity(nest.kernel.assign(), self.element));
-            quote! { let mut #output = DistArray::filled(world, &#sharding(), #value)?; }
-        };
-        let (method, inputs) = (&names.kernels[id.0], nest.reads().iter().map(|&id| self.argument(id)));
-        let (inputs, scalars) = (inputs.collect::<Vec<_>>(), &names.scalars[id.0]);
+    /// A run of kernels, after the arrays that they write are made.
+    fn kernels(&mut self, ids: &[KernelId], statements: &[Statement], around: Option<RoundsId>) -> TokenStream {
+        let (body, names) = (self.program.body(), self.names);
+        let made: Vec<_> = ids.iter().map(|id| self.target_of_kernel(*id, around.is_some())).collect();
+        let rows = || ids.iter().map(|id| &body.kernels[id.0]);
+        let inputs = rows().flat_map(|row| row.reads()).map(|&id| self.argument(id)).collect::<Vec<_>>();
+        let outputs = rows().map(|row| self.array(row.writes())).collect::<Vec<_>>();
+        let scalars = ids.iter().flat_map(|id| &names.scalars[id.0]);
         let round = around.filter(|_| fetches_once(statements)).map(|around| &names.rounds[around.0]);
         let is_first = round.map(|round| quote! { #round == 0, });
-        self.kernels.push(Kernel::new(self.program, names, id, statements));
-        quote! { #made self.#method(#(#inputs,)* &mut #output, #is_first #(#scalars,)*)?; }
+        self.kernels.extend(Kernel::of(self.program, names, ids, statements));
+        let method = &names.kernels[ids[0].0];
+        quote! { #(#made)* self.#method(#(#inputs,)* #(&mut #outputs,)* #is_first #(#scalars,)*)?; }
+    }
+
+    /// Makes the array that a kernel writes, filled with the identity unless the kernel overwrites all of it. Inside rounds, that is
+    /// reused memory, and begins as the previous version of the array if there is one.
+    fn target_of_kernel(&self, id: KernelId, is_of_round: bool) -> TokenStream {
+        let nest = self.program.body().nest(id);
+        let (output, written) = (self.array(nest.writes()), nest.writes());
+        if !is_of_round {
+            let (sharding, value) = (&self.names.shardings[written.0], identity(nest.kernel.assign(), self.element));
+            return quote! { let mut #output = DistArray::filled(world, &#sharding(), #value)?; };
+        }
+        let before = self.program.body().version_before(nest.row).filter(|_| nest.kernel.written().is_some());
+        let identity = (before.is_none() && !writes_all(&nest)).then(|| nest.kernel.assign());
+        let begin = before.map(|before| {
+            let (kernel, before) = (Literal::usize_unsuffixed(id.0), self.argument(before));
+            quote! { self.engine.begin_version(#kernel, &mut #output, #before); }
+        });
+        let made = self.made_in_room(written, identity);
+        quote! { #made #begin }
     }
 
     fn moved(&self, id: TransferId) -> MoveView<'a> {
@@ -357,7 +377,7 @@ impl<'a> Walk<'a> {
 
     /// The number of a move in the engine.
     fn number_of_move(&self, id: TransferId) -> Literal {
-        Literal::usize_unsuffixed(self.program.moves().take_while(|moved| moved.id < id).count())
+        Literal::usize_unsuffixed(self.program.body().number_of_move(id))
     }
 
     fn target_of_move(&self, id: TransferId, is_of_round: bool) -> TokenStream {
@@ -446,7 +466,7 @@ fn fetches_once(statements: &[Statement]) -> bool {
 }
 
 /// The function that makes the moves, and the call of it; none if there are no moves.
-fn moves(program: &Program, names: &Names) -> Option<(TokenStream, TokenStream)> {
+fn moves(program: &Program, names: &ModuleNames) -> Option<(TokenStream, TokenStream)> {
     let made = program.moves().map(|moved| {
         let [source, target] = [moved.source, moved.target].map(|id| program.shown(id));
         let bytes = match moved.volume().received {
@@ -474,7 +494,7 @@ fn moves(program: &Program, names: &Names) -> Option<(TokenStream, TokenStream)>
 /// ```text
 /// Redistribution::by(world, &sharding_y_3(), None, &sharding_y_4(), &Route::from(Leg::exchange([Reach::All])))?
 /// ```
-fn made_move(moved: &MoveView<'_>, program: &Program, names: &Names) -> TokenStream {
+fn made_move(moved: &MoveView<'_>, program: &Program, names: &ModuleNames) -> TokenStream {
     let [from, to] = [moved.source, moved.target].map(|id| &names.shardings[id.0]);
     let kept = moved.row.kept.as_ref().map(|kept| new_sharding(kept, program.mesh()));
     let kept = kept.map_or(quote! { None }, |kept| quote! { Some(&#kept) });
@@ -502,77 +522,4 @@ fn made_move(moved: &MoveView<'_>, program: &Program, names: &Names) -> TokenStr
         quote! { .with_op(#op) }
     });
     quote! { Redistribution::by(world, &#from(), #kept, &#to(), &#route)? #op }
-}
-
-/// The placeholders of a module. Arrays are numbered as in the program's table, kernels by their
-/// position in the program, so that two arrays with the same name differ.
-pub(super) struct Names {
-    /// By array: `sharding_a_0`.
-    shardings: Vec<Ident>,
-    /// By array: `a_0`, `y_3`.
-    arrays: Vec<Ident>,
-    /// By kernel, the method that runs it: `first_1`.
-    kernels: Vec<Ident>,
-    /// By kernel, the function that returns its table: `first_1_table`.
-    tables: Vec<Ident>,
-    /// By kernel: `scale_of_2`.
-    scalars: Vec<Vec<Ident>>,
-    /// By room of arrays of rounds: `room_0`.
-    rooms: Vec<Ident>,
-    /// By row of the rounds, their counter.
-    rounds: Vec<Ident>,
-    /// The names of an only kernel, which are those of the module, without numbers.
-    only: Option<KernelNames>,
-    wanted: Wanted,
-}
-
-impl Names {
-    fn new(program: &Program) -> Self {
-        if let Some(nest) = program.body().only_nest() {
-            let own = KernelNames::new(&nest);
-            let of_array = |names: &[Ident]| -> Vec<Ident> {
-                let place = |id: usize| nest.arrays.iter().position(|array| array.0 == id);
-                let place = |id| place(id).expect("an only kernel has all arrays; this is a bug in polyshard");
-                (0..program.arrays().len()).map(|id| names[place(id)].clone()).collect()
-            };
-            return Self {
-                shardings: of_array(&own.shardings),
-                arrays: of_array(&own.tensors),
-                kernels: vec![format_ident!("run_into")],
-                tables: vec![own.table.clone()],
-                scalars: vec![own.scalars.clone()],
-                rooms: Vec::new(),
-                rounds: Vec::new(),
-                only: Some(own),
-                wanted: Wanted::default(),
-            };
-        }
-        let mut wanted = Wanted::of_module();
-        let arrays = || program.arrays().iter().enumerate().map(|(id, array)| format!("{}_{id}", array.name));
-        let shardings = arrays().map(|array| wanted.name(&format!("sharding_{array}"))).collect();
-        let arrays = arrays().map(|array| wanted.name(&array)).collect();
-        let nests = || program.nests().map(|nest| &nest.row.kernel).zip(1..);
-        let kernels = nests().map(|(kernel, number)| wanted.name(&format!("{}_{number}", kernel.name()))).collect();
-        let tables =
-            nests().map(|(kernel, number)| wanted.name(&format!("{}_{number}_table", kernel.name()))).collect();
-        let scalars = nests().map(|(kernel, number)| {
-            let scalars = kernel.scalars().iter();
-            scalars.map(|scalar| wanted.name(&format!("{}_of_{number}", scalar.0))).collect()
-        });
-        let scalars = scalars.collect();
-        let rooms = if program.body().rounds.is_empty() { 0 } else { program.rooms().most.len() };
-        let rooms = (0..rooms).map(|room| wanted.name(&format!("room_{room}"))).collect();
-        let rounds = program.body().rounds.iter().map(|_| wanted.name("round")).collect();
-        Self { shardings, arrays, kernels, tables, scalars, rooms, rounds, only: None, wanted }
-    }
-
-    /// The wanted names of all placeholders.
-    pub(super) fn wanted(&self) -> &Wanted {
-        self.only.as_ref().map_or(&self.wanted, |own| &own.wanted)
-    }
-
-    /// The last parameters of `run`.
-    pub(super) fn scalars(&self) -> impl Iterator<Item = &Ident> {
-        self.scalars.iter().flatten()
-    }
 }

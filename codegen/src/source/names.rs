@@ -47,17 +47,17 @@ pub(super) struct Names {
 
 /// The names that placeholders get if they are free, most public first: later ones get the underscores, so that
 /// functions and parameters keep the names that a caller expects.
-#[derive(Default)]
+#[derive(Clone)]
 pub(super) struct Wanted {
     names: Vec<String>,
-    /// What placeholders begin with: other than those of kernels in the same module.
-    prefix: &'static str,
+    /// What placeholders begin with: other than those of other kernels.
+    prefix: String,
 }
 
 impl Wanted {
-    /// The names of a module of several kernels, each of which has names of its own.
-    pub(super) fn of_module() -> Self {
-        Self { prefix: "m", ..Self::default() }
+    /// No names yet; their placeholders begin with `prefix`.
+    pub(super) fn with_prefix(prefix: &str) -> Self {
+        Self { names: Vec::new(), prefix: prefix.into() }
     }
 
     /// A new placeholder for the name `wanted`.
@@ -94,9 +94,9 @@ impl Wanted {
 
 impl Names {
     /// Placeholders in the order of preference: functions, parameters of `run`, variables, then the bindings of a
-    /// leaf's closure.
-    pub(super) fn new(nest: &NestView<'_>) -> Self {
-        let mut wanted = Wanted::default();
+    /// leaf's closure. The placeholders begin with `prefix`.
+    pub(super) fn new(nest: &NestView<'_>, prefix: &str) -> Self {
+        let mut wanted = Wanted::with_prefix(prefix);
         let kernel = &nest.kernel;
         let of_tensors = |wanted: &mut Wanted, name: fn(&str) -> String| -> Vec<Ident> {
             kernel.tensors().map(|tensor| wanted.name(&name(tensor.name.as_str()))).collect()

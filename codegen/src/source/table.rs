@@ -22,14 +22,14 @@ use super::{comment, mentions, reduction};
 use crate::data::Data;
 use polyshard_layout::{Neighbours, Reach, Stages, Stencil};
 use polyshard_program::{
-    Algorithm, Buffers, Direction, Expr, KernelId, Leg, Owners, Packing, Region, Shift, TileId, TransferView,
+    Algorithm, Buffers, Direction, Expr, InPlace, KernelId, Leg, Owners, Packing, Region, Shift, TileId, TransferView,
 };
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 
 impl Writer<'_> {
     /// The function `function`, which returns the table of the kernel, whose arrays have the shardings that these functions return.
-    pub(super) fn table(&self, function: &Ident, shardings: &[&Ident]) -> TokenStream {
+    pub(super) fn table(&self, function: &Ident, in_place: Option<InPlace>, shardings: &[&Ident]) -> TokenStream {
         let (nest, kernel) = (self.nest, &self.nest.kernel);
         let transfers = nest.transfers.iter().zip(nest.volumes()).zip(&self.names.tiles);
         let transfers = transfers.map(|((transfer, volume), name)| {
@@ -49,6 +49,11 @@ impl Writer<'_> {
             quote! { .writes(&[#(#base),*], &[#(#strides),*], &[#(#counts),*]) }
         });
         let overwrites = nest.leaf.overwrites.then(|| quote! { .overwrites() });
+        let in_place = in_place.filter(|ranks| *ranks != InPlace::Always).map(|ranks| {
+            // Variants print as they are named.
+            let ranks = format_ident!("{ranks:?}");
+            quote! { .in_place(InPlace::#ranks) }
+        });
         let sliced = nest.sliced_along().map(|along| {
             // Variants print as they are named.
             let of = nest.slices_along(along);
@@ -71,7 +76,7 @@ impl Writer<'_> {
                 Kernel::new(#name, #statement, &mesh(), #assign, [#(&#shardings()),*])
                     #loops
                     .transfers([#(#tiles),*])
-                    #written #overwrites #sliced #steps
+                    #written #overwrites #in_place #sliced #steps
             }
         }
     }

@@ -81,7 +81,7 @@ fn words(tokens: TokenStream) -> Vec<String> {
 /// The items of the module, before formatting.
 fn named_items(program: &Program) -> TokenStream {
     let (items, names) = items(program);
-    names.wanted().chosen(&items).write(items)
+    names.wanted.chosen(&items).write(items)
 }
 
 /// All identifiers of emitted code: those of the golden files, and of this program.

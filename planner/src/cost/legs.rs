@@ -5,7 +5,7 @@ use polyshard_layout::{Collective, DType, Mesh, Neighbours, Reach, Sharding, Sta
 use polyshard_machine::{GroupedCollective, MachineError, Seconds};
 use polyshard_program::reduction::{LoweredStep, Procedure};
 use polyshard_program::{
-    Algorithm, Direction, Leg, MoveView, NestView, Owners, Program, TransferView, Volume, common_mesh,
+    Algorithm, Direction, InPlace, Leg, MoveView, NestView, Owners, Program, TransferView, Volume, common_mesh,
 };
 
 /// One action of a transfer, with all its repetitions in a run.
@@ -14,9 +14,8 @@ pub(super) enum Action {
     /// A rank copies bytes within its own memory, this number of times.
     Copy { times: u64, bytes: f64 },
     /// Ranks communicate `times` times, with `bytes` bytes on each before. Where they share memory, they read and write
-    /// `touched` bytes instead, in others' memory and their own and in addition to a leaf's own accesses, and
-    /// synchronise each time if `meets`.
-    Together { times: u64, operation: Operation, groups: Groups, bytes: f64, touched: f64, meets: bool },
+    /// `touched` bytes instead, in others' memory and their own and in addition to a leaf's own accesses.
+    Together { times: u64, operation: Operation, groups: Groups, bytes: f64, touched: f64, shared: Shared },
     /// Ranks exchange once: in `seconds` by messages; none where they share memory, touch bytes as above, and
     /// synchronise.
     Exchanged { seconds: Option<Seconds>, touched: f64 },
@@ -33,6 +32,17 @@ impl Action {
             Self::Exchanged { .. } => 1,
         }
     }
+}
+
+/// How ranks that share memory carry out an action.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Shared {
+    /// They read what is published once a run, as often as needed.
+    Published,
+    /// They read and write in place, and wait for each other each time.
+    Meets,
+    /// By messages.
+    Messages,
 }
 
 /// An operation of several ranks.
@@ -78,13 +88,16 @@ struct Carried<'a> {
     received: f64,
     /// Whether sums are sent while others are computed: then no library adds them.
     is_ahead: bool,
-    /// Whether ranks that share memory synchronise each time. Inputs of nests are published once, and read as often as
-    /// needed.
-    meets: bool,
+    shared: Shared,
 }
 
-/// The legs of a transfer of a nest.
-pub(super) fn of_transfer(nest: &NestView<'_>, transfer: &TransferView<'_>, volume: &Volume) -> Vec<Action> {
+/// The legs of a transfer of a nest, whose inputs these ranks read in place. They are processes, each with a device.
+pub(super) fn of_transfer(
+    nest: &NestView<'_>,
+    in_place: Option<InPlace>,
+    transfer: &TransferView<'_>,
+    volume: &Volume,
+) -> Vec<Action> {
     if transfer.reused.is_some() {
         return Vec::new();
     }
@@ -104,7 +117,11 @@ pub(super) fn of_transfer(nest: &NestView<'_>, transfer: &TransferView<'_>, volu
         tile: transfer.tile.capacity as f64 * dtype.size() as f64,
         received: volume.each as f64,
         is_ahead: transfer.ahead > 0,
-        meets: transfer.direction != Direction::In,
+        shared: match (transfer.direction, in_place) {
+            (Direction::Out { .. }, _) => Shared::Meets,
+            (Direction::In, Some(InPlace::Threads)) => Shared::Messages,
+            (Direction::In, _) => Shared::Published,
+        },
     };
     transfer.route.legs.iter().flat_map(|leg| carried.by(leg)).collect()
 }
@@ -144,7 +161,7 @@ pub(super) fn of_move(
             tile: bytes_of(if direction == Direction::In { to } else { from }),
             received: if direction == moved.direction { received - then } else { then },
             is_ahead: false,
-            meets: true,
+            shared: Shared::Meets,
         };
         Ok(carried.by(leg))
     };
@@ -192,7 +209,7 @@ impl Carried<'_> {
             (
                 Leg::Collective { owners: Owners::One(_) | Owners::Parts, by: Algorithm::Stages(stages), .. },
                 Direction::In,
-            ) => spread(times, leg, stages, mesh, tile),
+            ) => spread(times, leg, stages, mesh, tile, self.shared),
             (Leg::Collective { by: Algorithm::Stages(stages), .. }, Direction::Out { any_order }) => {
                 met(times, leg, stages, mesh, tile, !any_order && meets_in_order(self.dtype))
             }
@@ -235,8 +252,8 @@ impl Carried<'_> {
             (Direction::In, Collective::Broadcast | Collective::Permute) => 0.0,
             (Direction::In, _) => 2.0 * received,
         };
-        let (operation, meets) = (operation.into(), self.meets);
-        Action::Together { times, operation, groups: self.groups(axes), bytes, touched, meets }
+        let (operation, shared) = (operation.into(), self.shared);
+        Action::Together { times, operation, groups: self.groups(axes), bytes, touched, shared }
     }
 
     /// The ranks that differ along these axes only.
@@ -250,7 +267,7 @@ impl Carried<'_> {
 }
 
 /// Each stage of a broadcast or an all-gather.
-fn spread(times: u64, leg: &Leg, stages: &Stages, mesh: &Mesh, tile: f64) -> Vec<Action> {
+fn spread(times: u64, leg: &Leg, stages: &Stages, mesh: &Mesh, tile: f64, first: Shared) -> Vec<Action> {
     let is_broadcast = matches!(leg, Leg::Collective { owners: Owners::One(_), .. });
     let all: f64 = stages.sizes().map(|size| size as f64).product();
     let mut held = tile / all;
@@ -263,8 +280,8 @@ fn spread(times: u64, leg: &Leg, stages: &Stages, mesh: &Mesh, tile: f64) -> Vec
         // Where a rank shares memory with the others of a stage, but not with those of all stages, it copies the data
         // received by messages.
         let copied = if is_broadcast { tile } else { held * size as f64 };
-        let touched = if stage == 0 { 0.0 } else { 2.0 * copied };
-        actions.push(Action::Together { times, operation, groups, bytes, touched, meets: stage > 0 });
+        let (touched, shared) = if stage == 0 { (0.0, first) } else { (2.0 * copied, Shared::Meets) };
+        actions.push(Action::Together { times, operation, groups, bytes, touched, shared });
         held *= size as f64;
     }
     actions
@@ -304,7 +321,7 @@ fn met(times: u64, leg: &Leg, stages: &Stages, mesh: &Mesh, tile: f64, in_order:
                 packed + combined(bytes * others / sizes[stage], sizes[stage])
             }
         };
-        Action::Together { times, operation, groups, bytes, touched, meets: true }
+        Action::Together { times, operation, groups, bytes, touched, shared: Shared::Meets }
     };
     operations.into_iter().map(action).collect()
 }
@@ -352,7 +369,7 @@ fn sums(
         groups: groups.clone(),
         bytes,
         touched: if nth == 0 { touched } else { 0.0 },
-        meets: nth == 0,
+        shared: if nth == 0 { Shared::Meets } else { Shared::Published },
     };
     operations.into_iter().enumerate().map(action).collect()
 }
@@ -402,7 +419,8 @@ pub(super) fn of_collective(times: u64, collective: GroupedCollective) -> Action
     let GroupedCollective { operation, groups, bytes } = collective;
     let members = groups.iter().map(Vec::len).max().unwrap_or(1) as f64;
     let touched = touched(operation, members, bytes);
-    Action::Together { times, operation: operation.into(), groups: Groups::Of(groups), bytes, touched, meets: true }
+    let (operation, groups) = (operation.into(), Groups::Of(groups));
+    Action::Together { times, operation, groups, bytes, touched, shared: Shared::Meets }
 }
 
 /// The bytes that a rank reads and writes where it shares memory with the other members of its group, each of which

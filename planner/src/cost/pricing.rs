@@ -4,7 +4,7 @@
 use super::legs::{self, Action};
 use super::{CostError, CostedPart, PartCost, Prices, Spent};
 use polyshard_layout::{DType, Mesh};
-use polyshard_program::{Direction, InRounds, LeafOp, NestView, Program, Role, Statement, TransferView, Work};
+use polyshard_program::{Direction, InPlace, InRounds, LeafOp, NestView, Program, Role, Statement, TransferView, Work};
 
 /// A program on its machine.
 pub(super) struct Pricing<'a> {
@@ -48,7 +48,8 @@ impl<'a> Pricing<'a> {
             let more = match span.statements {
                 _ if span.kernel.is_some() => {
                     let kernels = body.kernels_of(span).into_iter();
-                    let of_kernels = kernels.map(|kernel| self.nest(&body.nest(kernel), &first, parts));
+                    let of_kernels =
+                        kernels.map(|kernel| self.nest(&body.nest(kernel), body.in_place(kernel), &first, parts));
                     of_kernels.collect::<Result<Vec<_>, _>>()?.into_iter().fold(InRounds::default(), InRounds::and)
                 }
                 [Statement::Begin(id, _)] => {
@@ -83,11 +84,18 @@ impl<'a> Pricing<'a> {
 
     /// Adds the parts of a nest: its input transfers, the leaf, and its output transfers; returns the maximum of the
     /// bytes that one rank receives.
-    fn nest(&self, nest: &NestView<'_>, once: &[bool], parts: &mut Vec<PartCost>) -> Result<InRounds, CostError> {
+    fn nest(
+        &self,
+        nest: &NestView<'_>,
+        in_place: Option<InPlace>,
+        once: &[bool],
+        parts: &mut Vec<PartCost>,
+    ) -> Result<InRounds, CostError> {
         let (volumes, received) = nest.traffic();
         let first = parts.len();
         let all = || nest.transfers.iter().zip(&volumes);
-        let priced: Vec<_> = all().map(|(transfer, volume)| legs::of_transfer(nest, transfer, volume)).collect();
+        let priced: Vec<_> =
+            all().map(|(transfer, volume)| legs::of_transfer(nest, in_place, transfer, volume)).collect();
         let transfers = |direction: fn(Direction) -> bool| -> Result<Vec<PartCost>, CostError> {
             let mut found = Vec::new();
             for ((transfer, volume), priced) in all().zip(&priced) {
@@ -188,8 +196,8 @@ impl<'a> Pricing<'a> {
             return Ok(false);
         }
         for action in priced {
-            let Action::Together { operation, groups, bytes, .. } = action else { return Ok(false) };
-            if self.prices.messages(self.mesh, *operation, groups, *bytes)?.is_some() {
+            let Action::Together { operation, groups, bytes, shared, .. } = action else { return Ok(false) };
+            if self.prices.messages(self.mesh, *operation, groups, *bytes, *shared)?.is_some() {
                 return Ok(false);
             }
         }

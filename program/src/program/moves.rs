@@ -198,6 +198,12 @@ impl Body {
         (0..self.transfers.len()).filter_map(|number| self.moved(TransferId(number)))
     }
 
+    /// Returns the number of moves before this one: its number in the table of an engine.
+    #[must_use]
+    pub fn number_of_move(&self, id: TransferId) -> usize {
+        self.transfers[..id.0].iter().filter(|transfer| transfer.kernel().is_none()).count()
+    }
+
     /// Returns the move with this number; none if it is the number of a transfer between an array and a tile.
     ///
     /// # Panics

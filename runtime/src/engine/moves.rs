@@ -23,9 +23,9 @@ impl<'w, T: Element> Engine<'w, T> {
 
     /// Begins a run of all statements, and returns the world. What a failed run left in flight is forgotten.
     pub fn restart(&mut self) -> &'w World {
-        self.is_unfinished = true;
         self.start();
-        // The runs of kernels that follow keep what is in flight.
+        // A move may be left without a kernel having failed. The runs of kernels that follow keep what is in flight.
+        self.restart_moves();
         self.end();
         self.world
     }

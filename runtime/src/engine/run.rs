@@ -54,8 +54,18 @@ struct Selected<'s, 'r, 'w, T: Element> {
 }
 
 impl<'r, 'w, T: Element> Run<'r, 'w, T> {
-    /// Begins with a kernel on these inputs; collective over the world.
-    pub(crate) fn open(
+    /// Opens another kernel, whose operations may stand between those of the others; collective over the world.
+    ///
+    /// # Errors
+    /// As for [`Engine::run`].
+    ///
+    /// # Panics
+    /// If there is no such kernel.
+    pub fn open(&mut self, kernel: usize, inputs: &[&'r DistArray<T>], output: &'r mut DistArray<T>) -> Result<()> {
+        T::open(self, kernel, inputs, output)
+    }
+
+    pub(crate) fn opened(
         &mut self,
         number: usize,
         inputs: &[&'r DistArray<T>],
@@ -74,15 +84,15 @@ impl<'r, 'w, T: Element> Run<'r, 'w, T> {
             }
         }
         let inputs = match kernel.reads_others() {
-            true => SharedInputs::publish(world, inputs, &mut known[number], *transport)?,
+            true => SharedInputs::publish(world, inputs, &mut known[number], *transport, kernel.in_place)?,
             false => SharedInputs::none(inputs),
         };
         self.open.push(Open { number, inputs, output, work });
         Ok(())
     }
 
-    /// Makes the following operations those of the kernel at this position.
-    pub(crate) fn select(&mut self, position: usize) {
+    /// Makes the following operations those of the kernel at this position, in the order in which they were opened.
+    pub fn select(&mut self, position: usize) {
         self.selected = position;
     }
 

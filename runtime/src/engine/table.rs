@@ -3,7 +3,7 @@
 use crate::Region;
 use crate::layout::{Mesh, Name, Neighbours, Sharding, Stages, SumAlgorithm};
 use crate::leaf::SlicesOf;
-use polyshard_program::{Algorithm, Assign, Buffers, Leg, LegId, Owners, Route, Tile, TileId, Written};
+use polyshard_program::{Algorithm, Assign, Buffers, InPlace, Leg, LegId, Owners, Route, Tile, TileId, Written};
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -256,6 +256,7 @@ pub struct Kernel<'a> {
     pub(crate) transfers: Vec<Transfer<'a>>,
     pub(crate) written: Option<Written>,
     pub(crate) overwrites: bool,
+    pub(crate) in_place: InPlace,
     /// The loop of the leaf that is sliced while transfers are in flight, and the unit of the slices.
     pub(crate) slices: Option<(usize, SlicesOf)>,
     pub(crate) time_steps: Option<TimeSteps<'a>>,
@@ -296,6 +297,7 @@ impl<'a> Kernel<'a> {
             transfers: Vec::new(),
             written: None,
             overwrites: false,
+            in_place: InPlace::Always,
             slices: None,
             time_steps: None,
         }
@@ -317,6 +319,12 @@ impl<'a> Kernel<'a> {
     #[must_use]
     pub fn overwrites(self) -> Self {
         Self { overwrites: true, ..self }
+    }
+
+    /// Returns the kernel, whose inputs these ranks read in place, where they share memory.
+    #[must_use]
+    pub fn in_place(self, in_place: InPlace) -> Self {
+        Self { in_place, ..self }
     }
 
     /// Returns the kernel, which writes only the elements of its output at the indices
@@ -359,11 +367,6 @@ impl<'a> Kernel<'a> {
 
     pub(super) fn output_sharding(&self) -> &Sharding {
         self.shardings.last().expect("a kernel has an output")
-    }
-
-    /// The tiles of other kernels that the leaf reads.
-    pub(super) fn reused(&self) -> impl Iterator<Item = (usize, TileId)> {
-        self.transfers.iter().filter_map(|transfer| transfer.reused)
     }
 
     /// Whether a rank reads input elements that others own.

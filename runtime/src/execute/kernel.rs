@@ -5,8 +5,8 @@ use super::local::{LocalNest, region_at};
 use crate::engine::{self, Coordinates, RegionOf, Run, values_at};
 use crate::{Element, Grid, Result, World, count};
 use polyshard_program::{
-    At, Body, Direction, Expr, Iteration, Kernel, KernelId, LeafAccess, LeafPart, NestView, Region as SymbolicRegion,
-    Route, Statement, TileId, TimeSteps, TransferId,
+    At, Body, Direction, Expr, InPlace, Iteration, Kernel, KernelId, LeafAccess, LeafPart, NestView,
+    Region as SymbolicRegion, Route, Statement, TileId, TimeSteps, TransferId,
 };
 use smallvec::SmallVec;
 use std::rc::Rc;
@@ -23,11 +23,11 @@ pub(super) struct PreparedKernel<'a, T> {
 
 impl<'a, T: Element> PreparedKernel<'a, T> {
     /// Returns the kernel, and its table.
-    pub(super) fn new(nest: NestView<'a>, world: &'a World) -> Result<(Self, engine::Kernel<'a>)> {
+    pub(super) fn new(nest: NestView<'a>, in_place: InPlace, world: &'a World) -> Result<(Self, engine::Kernel<'a>)> {
         let grid = Grid::new(world, nest.mesh)?;
         let here = Rc::new(LocalNest::new(&nest, grid.coords()));
         let leaf = LeafPlan::new(&nest, &nest.kernel)?;
-        let table = table(&nest, &here);
+        let table = table(&nest, in_place, &here);
         let counters = vec![0; nest.loops.len()];
         Ok((Self { nest, leaf, here, counters, position: 0 }, table))
     }
@@ -40,7 +40,7 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
 }
 
 /// The table of a nest on the rank whose expressions are `here`.
-fn table<'a>(nest: &NestView<'a>, here: &Rc<LocalNest>) -> engine::Kernel<'a> {
+fn table<'a>(nest: &NestView<'a>, in_place: InPlace, here: &Rc<LocalNest>) -> engine::Kernel<'a> {
     let transfers = nest.transfers.iter().enumerate().map(|(number, transfer)| {
         let (here, row) = (Rc::clone(here), transfer.row);
         let find = |exprs: &'a Vec<Expr>| Coordinates::new(move |at, counters| values_at(exprs, at, counters));
@@ -89,6 +89,7 @@ fn table<'a>(nest: &NestView<'a>, here: &Rc<LocalNest>) -> engine::Kernel<'a> {
         transfers: transfers.collect(),
         written: kernel.written(),
         overwrites: nest.leaf.overwrites,
+        in_place,
         slices: here.sliced_along,
         time_steps,
     }
@@ -202,15 +203,15 @@ fn run_leaf<T: Element>(
     }
     let values = |exprs: &[Expr]| values_at(exprs, &here.coordinates, counters);
     let accesses = nest.leaf.operands.iter().zip(&here.operands).enumerate();
-    let operands: SmallVec<[_; 10]> = accesses
-        .map(|(operand, (access, (tile, base)))| {
-            let (tile, base, steps) = (*tile, values(base), steps(access));
-            match plan.outside(operand) {
-                Some((value, extents)) => leaf.read_or(tile, *value, extents, &base, &steps),
-                None => leaf.read(tile, &base, &steps),
-            }
-        })
-        .collect();
+    // They are large: collecting them would move them.
+    let mut operands = SmallVec::<[_; 10]>::new();
+    operands.extend(accesses.map(|(operand, (access, (tile, base)))| {
+        let (tile, base, steps) = (*tile, values(base), steps(access));
+        match plan.outside(operand) {
+            Some((value, extents)) => leaf.read_or(tile, *value, extents, &base, &steps),
+            None => leaf.read(tile, &base, &steps),
+        }
+    }));
     let numbers = nest.leaf.numbers.iter().zip(values(&here.numbers));
     let numbers: SmallVec<[_; 2]> = numbers.map(|(number, base)| leaf.ramp(base, &number.strides)).collect();
     let target = leaf.write(&values(&here.target), &steps(&nest.leaf.target));

@@ -11,7 +11,7 @@ use crate::instances::Instances;
 use crate::{DistArray, Element, Error, Redistribution, Result, Room, RunError, Transport, World};
 use polyshard_layout::{Name, Sharding};
 use polyshard_program::{
-    Array, ArrayId, ArrayKind, KernelId, Program, RoomId, Rooms, Rounds, TileId, Transfer, TransferId,
+    Array, ArrayId, ArrayKind, InPlace, KernelId, Program, RoomId, Rooms, Rounds, TileId, Transfer, TransferId,
 };
 use std::panic::Location;
 use std::rc::Rc;
@@ -68,9 +68,12 @@ impl<'a, T: Element> Prepared<'a, T> {
     pub(crate) fn new(program: &'a Program, world: &'a World) -> Result<Self> {
         world.check_mesh(program.mesh())?;
         super::check_type::<T>(program)?;
-        let (mut kernels, mut tables) = (Vec::new(), Vec::new());
+        // They are large, and most programs have one.
+        let count = program.body().kernels.len();
+        let (mut kernels, mut tables) = (Vec::with_capacity(count), Vec::with_capacity(count));
         for nest in program.nests() {
-            let (kernel, table) = PreparedKernel::new(nest, world)?;
+            let in_place = program.body().in_place(nest.id).unwrap_or(InPlace::Threads);
+            let (kernel, table) = PreparedKernel::new(nest, in_place, world)?;
             kernels.push(kernel);
             tables.push(table);
         }

@@ -30,7 +30,7 @@ impl MoveStep {
     fn new(body: &Body, id: TransferId) -> Self {
         let arrays = body.transfers[id.0].arrays();
         let [source, target] = arrays.expect("what is not of kernels is a move; this is a bug in polyshard");
-        Self { number: body.moves().take_while(|moved| moved.id < id).count(), source, target }
+        Self { number: body.number_of_move(id), source, target }
     }
 }
 

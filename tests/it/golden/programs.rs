@@ -1,7 +1,8 @@
 //! Emitted source of programs that are no schedule of one kernel: redistributions, products between them, sequences, rounds and reductions.
 
-use super::{kept, nests, product, redistribution, reduction, rounds, sequence, value};
+use super::{kept, nests, product, redistribution, reduction, rounds, sequence, together, value};
 use crate::sequence::in_flight::begun_early;
+use crate::sequence::orders::two_in_one_loop;
 use expect_test::expect_file;
 use ndarray::{ArrayD, IxDyn};
 use polyshard::machine::{Device, Interconnect, Level};
@@ -286,4 +287,26 @@ fn a_reduction_is_pinned_compiles_and_agrees() {
     });
     let expected: Vec<f64> = (0..ELEMENTS).map(|at| (0..4).map(|rank| term(rank, at)).sum()).collect();
     assert!(sums.expect("the program runs").iter().all(|sums| *sums == expected));
+}
+
+#[test]
+fn kernels_in_one_loop_are_pinned_compile_and_agree() {
+    let mesh = Mesh::new([("x", 2), ("y", 2)]);
+    let program = read_back(&Program::new(two_in_one_loop(&mesh, 1)).expect("it is legal"));
+    expect_file!["../../golden/together.rs"].assert_eq(&rust_source(&program, &SourceOptions::default()));
+    let agree = polyshard::spmd(4, |world| {
+        let arrays = program.inputs().enumerate();
+        let arrays =
+            arrays.map(|(i, array)| DistArray::from_fn(world, &array.sharding, |index| value::<i64>(i, index)));
+        let arrays = arrays.collect::<runtime::Result<Vec<_>>>()?;
+        let executed = program.prepare(world)?.run_all(&arrays.iter().collect::<Vec<_>>())?;
+        let mut prepared = together::Prepared::new(world)?;
+        for _ in 0..2 {
+            let (c, d) = prepared.run(&arrays[0], &arrays[1], &arrays[2])?;
+            let found = executed.iter().map(|(_, array)| array.block());
+            assert!(found.eq([c.block(), d.block()]), "source and executor differ");
+        }
+        Ok(())
+    });
+    agree.expect("the program runs");
 }

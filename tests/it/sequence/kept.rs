@@ -201,7 +201,7 @@ fn a_halo_that_a_later_kernel_needs_says_so() {
             messages with at most 2 other ranks
             a rank's own elements are read in place
             the same in all iterations: messages are planned once
-            read in place where ranks share memory, else sent in messages
+            read in place by threads, sent in messages between processes
             - `far` needs more of it later and reuses this, so all that it needs is fetched here:
             -   the needed region has several owners
             -   axis x: neither aligned, nor the same region for all x

@@ -111,7 +111,7 @@ fn any_order_that_is_accepted_gives_the_same_bits() {
 }
 
 /// `C = A B` and `D = E B` in one loop over panels, in which the panel of `B` is fetched once, and both leaves read it.
-fn two_in_one_loop(mesh: &Mesh, depth: usize) -> Body {
+pub(crate) fn two_in_one_loop(mesh: &Mesh, depth: usize) -> Body {
     let one = panels(mesh, [5, 7, 9], 4, depth);
     let mut body = Body::new(mesh, one.dtype());
     let named = |name: &str, of: usize, kind| {

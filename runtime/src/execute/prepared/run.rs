@@ -144,12 +144,12 @@ impl<'a, T: Element> Prepared<'a, T> {
         let is_given = made.iter().any(Option::is_none);
         let (mut into, given) = if is_given { (into, None) } else { (None, into.map(|given| &*given)) };
         let ran = (|| {
-            let mut opened = self.engine.begin(together.iter().map(|kernel| kernel.0), run.at);
+            let mut opened = self.engine.begin(run.at);
             for (&kernel, made) in together.iter().zip(&mut made) {
                 let target = made.as_mut().or(into.take()).expect(GIVEN);
                 let reads = body.kernels[kernel.0].reads().iter();
                 let reads: SmallVec<[_; 4]> = reads.map(|&id| self.arrays.get(id, run.inputs, given)).collect();
-                opened.open(kernel.0, &reads, target)?;
+                opened.opened(kernel.0, &reads, target)?;
             }
             let mut walk = Walk {
                 body,
