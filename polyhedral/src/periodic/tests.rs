@@ -194,7 +194,7 @@ fn a_program_shows_where_it_wraps() {
             messages with at most 2 other ranks
             a rank's own elements are read in place
             the same in all iterations: messages are planned once
-            read in place where ranks share memory, else sent in messages
+            read in place by threads, sent in messages between processes
             - the needed region wraps around the end of the tensor
             - axis x: neither aligned, nor the same region for all x
             - owners are at the offsets x: -1..=1 from the rank

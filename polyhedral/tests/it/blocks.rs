@@ -80,7 +80,7 @@ fn blocks_of_contiguous_rows_are_exchanged_at_once() {
                 at most 336 bytes received per rank and step
                 messages with at most 3 other ranks
                 the same in all iterations: messages are planned once
-                read in place where ranks share memory, else sent in messages
+                read in place by threads, sent in messages between processes
                 - the needed region has several owners
                 - axis x: neither aligned, nor the same region for all x
                 - exchange
@@ -116,7 +116,7 @@ fn ranks_that_read_the_same_blocks_gather_them() {
                 all-gather along y
                 tile [20, 7] of A[4*x..min(37, 4*x + 36) by blocks of 4 every 8, 0..7]
                 at most 392 bytes received per rank and step
-                read in place where ranks share memory, else sent in messages
+                read in place by threads, sent in messages between processes
                 - the needed region has several owners
                 - axis x: the owners' coordinate is the reader's, aligned
                 - axis y: the region is the same for all y
@@ -179,7 +179,7 @@ fn blocks_of_a_stencil_have_rims() {
                 at most 32 bytes received per rank and step
                 messages with at most 1 other rank
                 the same in all iterations: messages are planned once
-                read in place where ranks share memory, else sent in messages
+                read in place by threads, sent in messages between processes
                 - the needed region has several owners
                 - axis x: neither aligned, nor the same region for all x
                 - owners are at the offsets x: 0..=1 from the rank

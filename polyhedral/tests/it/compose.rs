@@ -63,7 +63,7 @@ fn each_layer_permutes_what_was_broadcast_to_it() {
             tile [16, 16] of A[16*x .. +16, 16*((x + y + 2*z + kt) % 4) .. +16]
             at most 2048 bytes received per rank and step
             two alternating buffers: one is forwarded while the other receives
-            read in place where ranks share memory, else sent in messages
+            read in place where ranks share memory, if they are threads or have a core each, else sent in messages
             - the needed region has one owner, (x, (x + y + 2*z + kt) % 4, 0)
             - axis x: the owner's coordinate is the reader's, aligned
             - axis y: neither aligned nor broadcast

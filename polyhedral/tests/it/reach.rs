@@ -173,7 +173,7 @@ fn an_explanation_says_whom_a_rank_looks_at() {
             messages with at most 2 other ranks
             a rank's own elements are read in place
             the same in all iterations: messages are planned once
-            read in place where ranks share memory, else sent in messages
+            read in place where ranks share memory, if they are threads or have a core each, else sent in messages
             - the needed region wraps around the end of the tensor
             - axis x: neither aligned, nor the same region for all x
             - owners of the elements read are at the offsets x: 0..=1, y: -1..=0 from the rank

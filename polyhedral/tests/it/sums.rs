@@ -66,7 +66,7 @@ fn johnson_broadcasts_twice_and_reduces() {
             broadcast along y from y = 0
             tile [32, 32] of A[32*x .. +32, 32*z .. +32]
             at most 4096 bytes received per rank and step
-            read in place where ranks share memory, else sent in messages
+            read in place where ranks share memory, if they are threads or have a core each, else sent in messages
             - the needed region has one owner, (x, 0, z)
             - axis x: the owner's coordinate is the reader's, aligned
             - axis y: owner and region are the same for all y, broadcast
@@ -75,7 +75,7 @@ fn johnson_broadcasts_twice_and_reduces() {
             broadcast along x from x = 0
             tile [32, 32] of B[32*z .. +32, 32*y .. +32]
             at most 4096 bytes received per rank and step
-            read in place where ranks share memory, else sent in messages
+            read in place where ranks share memory, if they are threads or have a core each, else sent in messages
             - the needed region has one owner, (0, y, z)
             - axis x: owner and region are the same for all x, broadcast
             - axis y: the owner's coordinate is the reader's, aligned
