@@ -110,6 +110,14 @@ pub fn devices(title: &str, levels: &[(String, usize)], rows: &[Vec<Panel>]) -> 
     Ok(document.to_string())
 }
 
+impl Panel {
+    /// Returns a panel of groups in which each rank communicates with the next. The note counts the groups, and then says `more`.
+    #[must_use]
+    pub fn around(title: String, groups: Vec<Vec<usize>>, more: &str) -> Self {
+        Self { title, note: count_groups(&groups) + more, groups, talk: Talk::Around }
+    }
+}
+
 /// Returns as text how many groups there are, and of how many ranks.
 pub(crate) fn count_groups(groups: &[Vec<usize>]) -> String {
     match groups {

@@ -7,9 +7,9 @@
 //! | --- | --- |
 //! | [`Draw::draw`] | a program: its arrays on the mesh, its transfers, and the bound |
 //! | [`redistribution()`] | the data that each rank holds before and after each step of a plan |
-//! | [`product()`], [`reduction()`] | which ranks communicate in each step |
+//! | [`reduction()`] | which ranks communicate in each step |
 //! | [`placements()`] | the groups of devices along each axis of a mesh |
-//! | [`devices()`] | any groups of the devices of a machine |
+//! | [`devices()`] | any groups of the devices of a machine, or of the ranks of a mesh |
 //! | `chart`, with the feature of this name | times by size, measured and predicted |
 
 #[cfg(feature = "chart")]
@@ -17,7 +17,6 @@ mod chart;
 mod devices;
 mod error;
 mod placement;
-mod product;
 mod program;
 mod redistribution;
 mod reduction;
@@ -29,7 +28,6 @@ pub use chart::{Curve, Timing, chart};
 pub use devices::{Panel, Talk, devices};
 pub use error::DrawError;
 pub use placement::placements;
-pub use product::{MeshStep, product};
 pub use program::Draw;
 pub use redistribution::redistribution;
 pub use reduction::{reduction, reduction_panels};

@@ -1,7 +1,7 @@
 //! Placements of a mesh on the levels of a machine.
 
 use crate::DrawError;
-use crate::devices::{Panel, Talk, count_groups, devices};
+use crate::devices::{Panel, devices};
 use polyshard_planner::placement::ParallelismMatrix;
 
 /// Returns a row for each placement of a mesh on `levels`, with a panel for each axis: the groups of devices along it.
@@ -30,8 +30,7 @@ pub fn placements<'a>(
     let row = |matrix: &ParallelismMatrix| {
         let panel = |(position, axis): (usize, &String)| {
             let groups = matrix.groups(&[position]).expect("there is a row for each axis");
-            let note = count_groups(&groups);
-            Panel { title: format!("{matrix}, axis {axis}"), note, groups, talk: Talk::Around }
+            Panel::around(format!("{matrix}, axis {axis}"), groups, "")
         };
         axes.iter().enumerate().map(panel).collect()
     };

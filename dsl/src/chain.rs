@@ -12,8 +12,7 @@
 //! step  = name "(" arguments ")"                as `Step` prints; see steps.rs, and placement.rs for `shard`
 //! ```
 //!
-//! Steps are first parsed one by one, and then completed in order: the mesh before the first step belongs to the first `distribute` that
-//! lacks one, which is known only once all steps before it are.
+//! The mesh before the first step belongs to the first `distribute`; later ones have their own.
 //!
 //! Names are not looked up here, and the rules of schedules are not checked: a well-formed step may still be illegal, which `polyhedral`
 //! finds. The errors of all steps are reported at once.
@@ -22,11 +21,11 @@ mod arguments;
 mod placement;
 mod steps;
 
-use crate::errors::{Errors, error};
+use crate::errors::{Errors, error, error_at};
 use crate::form::Form;
 use crate::step::Step;
 use polyshard_layout::Mesh;
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use syn::parse::ParseStream;
 use syn::{Ident, Result, Token};
 
@@ -44,22 +43,53 @@ pub struct ChainStep {
     pub step: Step,
 }
 
+/// What the arguments of a step depend on besides its text.
+struct Around<'a> {
+    form: Form,
+    /// The name of the step's method, to which errors point.
+    at: Span,
+    /// The mesh before the chain, until a step uses it; `None` inside if it has a mistake.
+    before: Option<(Ident, Option<Mesh>)>,
+    /// The mesh of the first `distribute`, given with the chain.
+    given: Option<&'a Mesh>,
+    /// How to give a mesh, where only its own will do: to a step alone, or after the first `distribute`.
+    needs_own: Option<&'static str>,
+}
+
+impl Around<'_> {
+    /// The mesh of a `distribute`, with its `own` or without: the one before the chain belongs to the first.
+    fn mesh(&mut self, own: Option<Mesh>) -> Result<Mesh> {
+        match (own, self.before.take()) {
+            (Some(own), None) => Ok(own),
+            (Some(_), before) => {
+                self.before = before;
+                let help = "write it once, before the first step or as last argument of the first `distribute`";
+                Err(error_at(self.at, "the first mesh is given twice", help))
+            }
+            // If the mesh has a mistake, which is reported already, any mesh will do.
+            (None, Some((_, before))) => Ok(before.unwrap_or_default()),
+            (None, None) => match self.needs_own {
+                Some(help) => Err(error_at(self.at, "there is no mesh for this `distribute`", help)),
+                None => self.given.cloned().ok_or_else(|| {
+                    error_at(self.at, "there is no mesh", "write it before the first step: `mesh(x: 2, y: 2)`")
+                }),
+            },
+        }
+    }
+}
+
 /// Parses the next step in `input`, without its dot.
 pub(crate) fn step(input: ParseStream) -> Result<Step> {
     let method: Ident = input.parse()?;
-    match steps::parse(&method, &arguments::inside(input)?, Form::Text)? {
-        Written::Whole(step) => Ok(step),
-        Written::WithoutMesh(_) => {
-            let help = "give it as last argument: `distribute([m], [mo], [mi], mesh(x: 2))`";
-            Err(error(&method, "there is no mesh", help))
-        }
-    }
+    let needs_own = Some("give it as last argument: `distribute([m], [mo], [mi], mesh(x: 2))`");
+    let mut around = Around { form: Form::Text, at: Span::call_site(), before: None, given: None, needs_own };
+    steps::parse(&method, &arguments::inside(input)?, &mut around)
 }
 
 /// Parses all of `input` as a chain; its first `distribute` is over the `given` mesh, if any.
 pub(crate) fn parse(input: ParseStream, form: Form, given: Option<&Mesh>) -> Result<Chain> {
     let mut errors = Errors::default();
-    let mut mesh = None;
+    let mut around = Around { form, at: Span::call_site(), before: None, given, needs_own: None };
     if input.peek(Ident) {
         let word: Ident = input.parse()?;
         if word != "mesh" {
@@ -69,9 +99,9 @@ pub(crate) fn parse(input: ParseStream, form: Form, given: Option<&Mesh>) -> Res
         if given.is_some() {
             errors.push(&word, "the mesh is given twice", "leave it out of the chain, or write it only there");
         }
-        mesh = Some((word, errors.take(arguments::mesh(&content, form))));
+        around.before = Some((word, errors.take(arguments::mesh(&content, form))));
     }
-    let mut methods = Vec::new();
+    let (mut calls, mut is_whole) = (Vec::new(), true);
     while !input.is_empty() {
         if input.peek(Token![;]) {
             let at: Token![;] = input.parse()?;
@@ -82,19 +112,15 @@ pub(crate) fn parse(input: ParseStream, form: Form, given: Option<&Mesh>) -> Res
         }
         input.parse::<Token![.]>()?;
         let method: Ident = input.parse()?;
-        let content = arguments::inside(input)?;
-        // A step with a mistake may be the one that uses the mesh.
-        let written = errors.take(steps::parse(&method, &content, form));
-        methods.push((method, written));
-    }
-    let mut calls = Vec::new();
-    let mut whole = true;
-    for (method, written) in methods {
-        let step = written.and_then(|written| errors.take(complete(&method, written, &mut mesh, given, &calls)));
-        whole &= step.is_some();
+        let step = errors.take(steps::parse(&method, &arguments::inside(input)?, &mut around));
+        is_whole &= step.is_some();
+        if let Some(Step::Distribute { .. }) = step {
+            around.needs_own = Some(INNER);
+        }
         calls.extend(step.map(|step| ChainStep { method, step }));
     }
-    if let (Some((word, _)), true) = (&mesh, whole) {
+    // A step with a mistake may be the one that uses the mesh.
+    if let (Some((word, _)), true) = (&around.before, is_whole) {
         errors.push(
             word,
             "the mesh is not used",
@@ -104,46 +130,8 @@ pub(crate) fn parse(input: ParseStream, form: Form, given: Option<&Mesh>) -> Res
     errors.finish(Chain { calls })
 }
 
+const INNER: &str = "give the inner mesh as last argument: `.distribute([mi], [mio], [mii], mesh(z: 2))`";
 const SHAPE: &str = "a schedule is `mesh(x: 2, y: 2)` and then steps, `.distribute([m, n], [mo, no], [mi, ni])`";
-
-/// A step as written: only its mesh may be missing.
-enum Written {
-    /// With all its arguments.
-    Whole(Step),
-    /// A `distribute` that uses the mesh before the chain.
-    WithoutMesh(Box<dyn FnOnce(Mesh) -> Step>),
-}
-
-/// The mesh before the first step belongs to the first `distribute`; later ones have their own.
-fn complete(
-    method: &Ident,
-    written: Written,
-    mesh: &mut Option<(Ident, Option<Mesh>)>,
-    given: Option<&Mesh>,
-    before: &[ChainStep],
-) -> Result<Step> {
-    let first = !before.iter().any(|call| matches!(call.step, Step::Distribute { .. }));
-    match written {
-        Written::Whole(Step::Distribute { .. }) if mesh.is_some() && first => {
-            let help = "write it once, before the first step or as last argument of the first `distribute`";
-            Err(error(method, "the first mesh is given twice", help))
-        }
-        Written::Whole(step) => Ok(step),
-        Written::WithoutMesh(step) => match mesh.take() {
-            Some((_, Some(mesh))) => Ok(step(mesh)),
-            // The mesh has a mistake, which is reported already; any mesh will do.
-            Some((_, None)) => Ok(step(Mesh::default())),
-            None if first && let Some(mesh) = given => Ok(step(mesh.clone())),
-            None if first => {
-                Err(error(method, "there is no mesh", "write it before the first step: `mesh(x: 2, y: 2)`"))
-            }
-            None => {
-                let help = "give the inner mesh as last argument: `.distribute([mi], [mio], [mii], mesh(z: 2))`";
-                Err(error(method, "there is no mesh for this `distribute`", help))
-            }
-        },
-    }
-}
 
 #[cfg(test)]
 mod tests;

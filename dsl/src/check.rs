@@ -29,7 +29,6 @@ mod value;
 
 use crate::checked::{Bounds, Checked};
 use crate::errors::{Errors, error, reported};
-use crate::spec;
 use crate::syntax::{Block, Range, Tensor};
 use access::Site;
 use polyshard_program::{KernelError, KernelSpec};
@@ -78,8 +77,8 @@ pub(crate) fn check(block: Block) -> Result<Checked> {
         value,
         statement,
     })?;
-    match spec::constant(&checked).map(KernelSpec::check) {
-        Some(Err(wrong)) => Err(at_compile_time(&wrong, &written, &checked.statement)),
+    match checked.spec().map(KernelSpec::check) {
+        Ok(Err(wrong)) => Err(at_compile_time(&wrong, &written, &checked.statement)),
         _ => Ok(checked),
     }
 }

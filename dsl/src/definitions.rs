@@ -30,6 +30,7 @@ pub use rounds::Rounds;
 
 use crate::chain;
 use crate::check::check;
+use crate::check::index::alone;
 use crate::einsum::Operand;
 use crate::errors::{Errors, error, error_at, listed};
 use crate::form::Form;
@@ -45,7 +46,7 @@ use rounds::Repeated;
 use std::ops::Range;
 use syn::spanned::Spanned;
 use syn::{Result, Type};
-use values::{Unknown, Values, alone, open, written};
+use values::{Unknown, Values, open, written};
 
 /// The kernels of a file as written, before their extents are known.
 ///

@@ -153,7 +153,7 @@ fn several_outputs(input: ParseStream) -> syn::Error {
 }
 
 /// The body, with ranges before or after the statement.
-fn statement(body: ParseStream) -> Result<(Statement, Vec<Range>)> {
+pub(crate) fn statement(body: ParseStream) -> Result<(Statement, Vec<Range>)> {
     let tokens = body.fork().parse()?;
     let mut ranges = Vec::new();
     while body.peek(Token![for]) {

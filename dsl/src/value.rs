@@ -152,7 +152,7 @@ impl Parse for Value {
 
 impl Access {
     /// The access in a message, without the spaces that tokens are printed with.
-    fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         let index = |index: &Expr| index.to_token_stream().to_string().replace(" * ", "*");
         format!("{}[{}]", self.tensor, joined(self.indices.iter().map(index), ", "))
     }

@@ -5,7 +5,7 @@
 
 use super::Machine;
 use super::route::{Resource, Router};
-use super::time::{Rate, ports};
+use super::time::bandwidth;
 
 /// The ports of one device or member at one level, or one direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,8 +54,7 @@ impl Machine {
         }
         let mut passages = Vec::new();
         let latency = Router::new(self).walk(source, target, &mut |resource, share| {
-            let bandwidth = Rate::of(resource).bandwidth(self) * ports(self, resource);
-            passages.push(Passage { port: Port(resource), share, bandwidth });
+            passages.push(Passage { port: Port(resource), share, bandwidth: bandwidth(self, resource) });
         });
         Path { passages, latency }
     }

@@ -71,7 +71,12 @@ pub fn seconds(
     collective: &GroupedCollective,
     algorithm: Algorithm,
 ) -> Result<Seconds, MachineError> {
-    let (loads, latency) = loads(machine, collective, algorithm)?;
+    collective.check(machine)?;
+    let router = Router::new(machine);
+    let (mut loads, mut latency) = (Loads::default(), 0.0f64);
+    for group in &collective.groups {
+        latency = latency.max(send(&router, &mut loads, collective.operation, group, collective.bytes, algorithm));
+    }
     Ok(slowest(machine, &loads, latency, machine.factor(collective)))
 }
 
@@ -94,8 +99,7 @@ pub fn seconds_of_messages(machine: &Machine, messages: &[(usize, usize, f64)]) 
     let router = Router::new(machine);
     let (mut loads, mut latency) = (Loads::default(), 0.0f64);
     for &(from, to, bytes) in messages {
-        let pair = vec![from, to];
-        let groups = if from == to { vec![vec![from]] } else { vec![pair] };
+        let groups = vec![if from == to { vec![from] } else { vec![from, to] }];
         GroupedCollective { operation: Collective::Exchange, groups, bytes }.check(machine)?;
         latency = latency.max(router.load(&mut loads, from, to, bytes));
     }
@@ -106,7 +110,7 @@ pub fn seconds_of_messages(machine: &Machine, messages: &[(usize, usize, f64)]) 
 fn slowest(machine: &Machine, loads: &Loads, latency: f64, factor: f64) -> Seconds {
     let mut slowest: Option<(Resource, f64)> = None;
     for (&resource, &bytes) in loads {
-        let seconds = bytes / Rate::of(resource).bandwidth(machine) / ports(machine, resource);
+        let seconds = bytes / bandwidth(machine, resource);
         // Sums in another order differ in their last bits; the first of equals is named.
         if slowest.is_none_or(|(_, most)| seconds > most * (1.0 + 1e-12)) {
             slowest = Some((resource, seconds));
@@ -117,45 +121,17 @@ fn slowest(machine: &Machine, loads: &Loads, latency: f64, factor: f64) -> Secon
     Seconds { transfer, latency, bottleneck }
 }
 
-/// One of the bandwidths of a machine.
-pub(crate) struct Rate {
-    level: usize,
-    bypass: bool,
-}
-
-impl Rate {
-    pub(crate) fn of(resource: Resource) -> Self {
-        Self { level: resource.level, bypass: matches!(resource.part, Part::BypassIn | Part::BypassOut) }
-    }
-
-    pub(crate) fn bandwidth(self, machine: &Machine) -> f64 {
-        let level = &machine.levels()[self.level];
-        match (self.bypass, level.bypass) {
-            (true, Some(bypass)) => bypass,
-            (true, None) => panic!("a message took the bypass of `{}`, which has none: a bug in polyshard", level.name),
-            (false, _) => level.bandwidth,
+/// Bytes per second of a resource: of all its ports together where a member has several.
+pub(crate) fn bandwidth(machine: &Machine, resource: Resource) -> f64 {
+    let level = &machine.levels()[resource.level];
+    let each = match (resource.part, level.bypass) {
+        (Part::BypassIn | Part::BypassOut, Some(bypass)) => bypass,
+        (Part::BypassIn | Part::BypassOut, None) => {
+            panic!("a message took the bypass of `{}`, which has none: a bug in polyshard", level.name)
         }
-    }
-}
-
-fn loads(
-    machine: &Machine,
-    collective: &GroupedCollective,
-    algorithm: Algorithm,
-) -> Result<(Loads, f64), MachineError> {
-    collective.check(machine)?;
-    let router = Router::new(machine);
-    let mut loads = Loads::default();
-    let mut latency = 0.0f64;
-    for group in &collective.groups {
-        latency = latency.max(send(&router, &mut loads, collective.operation, group, collective.bytes, algorithm));
-    }
-    Ok((loads, latency))
-}
-
-/// The number of ports of its level's bandwidth that a resource has.
-pub(crate) fn ports(machine: &Machine, resource: Resource) -> f64 {
-    machine.levels()[resource.level].shared_ports.unwrap_or(1) as f64
+        _ => level.bandwidth,
+    };
+    each * level.shared_ports.unwrap_or(1) as f64
 }
 
 /// A resource as text.

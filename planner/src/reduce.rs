@@ -28,7 +28,7 @@ mod lower;
 mod plan;
 mod synthesize;
 
-pub use choice::{Ranked, ReduceOptions, Simulation, best, simulate};
+pub use choice::{Ranked, ReduceOptions, Simulation, best};
 pub use error::ReduceError;
 pub use hierarchy::Hierarchy;
 pub use instruction::{Form, Instruction, ReductionProgram};

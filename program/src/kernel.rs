@@ -186,7 +186,8 @@ impl KernelSpec {
 /// assert_eq!(kernel.vars().iter().map(|var| var.extent).product::<usize>(), 4 * 8 * 6);
 /// # Ok::<(), polyshard::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(into = "KernelForm", try_from = "KernelForm")]
 pub struct Kernel {
     /// As it was written, with its indices' own ranges.
     pub(crate) spec: KernelSpec,
@@ -354,6 +355,64 @@ impl Kernel {
     /// The statement with indices that count from 0, as the loops of a program do.
     pub(crate) fn counted_statement(&self) -> String {
         format!("{} {} {}", self.target, self.assign(), self.value)
+    }
+}
+
+/// A kernel as stored in a file: as the user wrote it; checking it yields a [`Kernel`].
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KernelForm {
+    name: Name,
+    dtype: DType,
+    inputs: Vec<Tensor>,
+    output: Tensor,
+    /// Stated ranges.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    ranges: Vec<RangeForm>,
+    scalars: Vec<(Name, Number)>,
+    target: Access,
+    assign: Assign,
+    value: Value,
+}
+
+/// `for name in start..end`.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RangeForm {
+    name: Name,
+    start: i64,
+    end: i64,
+}
+
+impl From<Kernel> for KernelForm {
+    fn from(Kernel { spec, inputs, output, .. }: Kernel) -> Self {
+        let KernelSpec { name, dtype, ranges, scalars, target, assign, value, .. } = spec;
+        // Bounds of a checked kernel are below 2^62.
+        let range = |(name, Range { start, end })| RangeForm { name, start: start as i64, end: end as i64 };
+        let ranges = ranges.into_iter().map(range).collect();
+        Self { name, dtype, inputs, output, ranges, scalars, target, assign, value }
+    }
+}
+
+impl TryFrom<KernelForm> for Kernel {
+    type Error = String;
+
+    fn try_from(form: KernelForm) -> Result<Self, String> {
+        let KernelForm { name, dtype, inputs, output, ranges, scalars, target, assign, value } = form;
+        let tensor = |tensor: Tensor| (tensor.name, tensor.shape.into_iter().map(|extent| extent as i128).collect());
+        let spec = KernelSpec {
+            name,
+            dtype,
+            inputs: inputs.into_iter().map(tensor).collect(),
+            output: tensor(output),
+            ranges: ranges.into_iter().map(|range| (range.name, range.start.into()..range.end.into())).collect(),
+            scalars,
+            moduli: Vec::new(),
+            target,
+            assign,
+            value,
+        };
+        spec.check().map_err(|error| format!("kernel `{name}`: {error}"))
     }
 }
 

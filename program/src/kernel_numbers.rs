@@ -59,7 +59,7 @@ pub(crate) fn check_value(value: &Value, dtype: DType, scalars: &[(Name, Number)
             Err(KernelError::FloatFunction { function: function.name(), dtype: dtype.name() })
         }
         Value::Pow(..) if !dtype.is_float() => Err(KernelError::FloatFunction { function: "pow", dtype: dtype.name() }),
-        Value::Div(_, b) if !dtype.is_float() && integer(b, scalars) == Some(0) => {
+        Value::Div(_, b) if !dtype.is_float() && b.integer(scalars) == Some(0) => {
             Err(KernelError::BadDivisor { divisor: b.to_string() })
         }
         _ => Ok(()),
@@ -80,27 +80,30 @@ fn element(shown: &str, number: Number, dtype: DType) -> Result<(), KernelError>
     }
 }
 
-/// The value of a divisor over integers, `None` if it is known only at run time.
-fn integer(value: &Value, scalars: &[(Name, Number)]) -> Option<i64> {
-    let number = |number: Number| match number {
-        Number::Int(value) => Some(value),
-        Number::Float(_) => None,
-    };
-    let pair = |a, b| Some((integer(a, scalars)?, integer(b, scalars)?));
-    match value {
-        Value::Access(_)
-        | Value::Index(_)
-        | Value::Call(..)
-        | Value::Max(..)
-        | Value::Min(..)
-        | Value::Pow(..)
-        | Value::If(_) => None,
-        Value::Literal(literal) => number(*literal),
-        Value::Scalar(name) => number(scalars.iter().find(|scalar| scalar.0 == *name)?.1),
-        Value::Neg(value) => Some(integer(value, scalars)?.wrapping_neg()),
-        Value::Add(a, b) => pair(a, b).map(|(a, b)| a.wrapping_add(b)),
-        Value::Sub(a, b) => pair(a, b).map(|(a, b)| a.wrapping_sub(b)),
-        Value::Mul(a, b) => pair(a, b).map(|(a, b)| a.wrapping_mul(b)),
-        Value::Div(a, b) => pair(a, b).and_then(|(a, b)| a.checked_div(b)),
+impl Value {
+    /// Returns the value over integers, with these scalars, or `None` if it is known only at run time.
+    #[must_use]
+    pub fn integer(&self, scalars: &[(Name, Number)]) -> Option<i64> {
+        let number = |number: Number| match number {
+            Number::Int(value) => Some(value),
+            Number::Float(_) => None,
+        };
+        let pair = |a: &Self, b: &Self| Some((a.integer(scalars)?, b.integer(scalars)?));
+        match self {
+            Self::Access(_)
+            | Self::Index(_)
+            | Self::Call(..)
+            | Self::Max(..)
+            | Self::Min(..)
+            | Self::Pow(..)
+            | Self::If(_) => None,
+            Self::Literal(literal) => number(*literal),
+            Self::Scalar(name) => number(scalars.iter().find(|scalar| scalar.0 == *name)?.1),
+            Self::Neg(value) => Some(value.integer(scalars)?.wrapping_neg()),
+            Self::Add(a, b) => pair(a, b).map(|(a, b)| a.wrapping_add(b)),
+            Self::Sub(a, b) => pair(a, b).map(|(a, b)| a.wrapping_sub(b)),
+            Self::Mul(a, b) => pair(a, b).map(|(a, b)| a.wrapping_mul(b)),
+            Self::Div(a, b) => pair(a, b).and_then(|(a, b)| a.checked_div(b)),
+        }
     }
 }

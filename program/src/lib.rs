@@ -14,7 +14,7 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `kernel`, `kernel_check`, `kernel_error`, `kernel_form`, `kernel_numbers` | kernels: data, checks, files |
+//! | `kernel`, `kernel_check`, `kernel_error`, `kernel_numbers` | kernels: data, checks, files |
 //! | `value`, `affine`, `periodic`, `scalars`, `number`, `extent`, `bounds` | the parts of a kernel: values, indices, numbers and their limit |
 //! | `program`, `statement`, `nest`, `ids`, `expr`, `part` | programs and their tables, and the expressions in these |
 //! | `between`, `pattern`, `leg_text`, `tile_statement` | how elements get to the ranks that need them, and the names for it |
@@ -36,7 +36,6 @@ mod ids;
 mod kernel;
 mod kernel_check;
 mod kernel_error;
-mod kernel_form;
 mod kernel_numbers;
 mod leg_text;
 mod lower_bound;

@@ -14,7 +14,7 @@ use crate::command::print::{self, without_nulls};
 use crate::command::threads::{Trial, check_memory, check_ranks};
 use crate::error::{CliError, Result};
 use crate::notation::product::Product;
-use polyshard::draw::{self, MeshStep};
+use polyshard::draw::{Panel, devices};
 use polyshard::layout::DType;
 use polyshard::machine::units::{bytes, counted, scaled, seconds, table};
 use polyshard::runtime::{self, DistArray, Element, Execute};
@@ -92,11 +92,10 @@ pub fn matmul(arguments: &Arguments) -> Result<String> {
     }
     let run = if arguments.run { Some(run(&product, dtype, best)?) } else { None };
     files::draw(arguments.draw.as_deref(), || {
-        let step = |step: &WayStep| {
-            let (title, cost, groups) = (step.step.clone(), step.cost.clone(), step.groups.clone());
-            MeshStep { title, cost, groups }
-        };
-        draw::product(&product.to_string(), &mesh, &best.steps.iter().map(step).collect::<Vec<_>>())
+        // The axes of the mesh are drawn as levels.
+        let levels: Vec<_> = mesh.as_slice().iter().map(|axis| (axis.name.to_string(), axis.extent)).collect();
+        let panel = |step: &WayStep| Panel::around(step.step.clone(), step.groups.clone(), &format!(": {}", step.cost));
+        devices(&product.to_string(), &levels, &[best.steps.iter().map(panel).collect()])
     })?;
     // Free factors belong to no case yet.
     let case = arguments.search.is_none().then(|| product.case());

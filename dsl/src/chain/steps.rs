@@ -3,7 +3,7 @@
 //! The table of examples below is the grammar as a user sees it: names that are not in it are unknown, and the error on a malformed step
 //! quotes its line.
 
-use super::Written::{self, Whole};
+use super::Around;
 use super::arguments::{
     comma, constant, enclosed, end, first, ident, inside, integer, list, mesh, names, rest, size, small,
 };
@@ -18,55 +18,55 @@ use syn::token::Bracket;
 use syn::{Expr, ExprRange, Ident, Lit, RangeLimits, Result, Token};
 
 /// Reads the arguments of a step, up to an optional comma after the last.
-type Arguments = fn(ParseStream, Form) -> Result<Written>;
+type Arguments = fn(ParseStream, &mut Around<'_>) -> Result<Step>;
 
 /// The steps with an example of each, which is the help for syntax errors in it, and their arguments.
 const STEPS: [(&str, &str, Arguments); 18] = [
-    ("split", "split(k, ko, ki, 64)", |input, form| {
+    ("split", "split(k, ko, ki, 64)", |input, around| {
         let [i, outer, inner] = [first(input)?, first(input)?, first(input)?];
-        Ok(Whole(Step::Split { i, outer, inner, size: size(input, form)? }))
+        Ok(Step::Split { i, outer, inner, size: size(input, around.form)? })
     }),
-    ("divide", "divide(k, ko, ki, 2)", |input, form| {
+    ("divide", "divide(k, ko, ki, 2)", |input, around| {
         let [i, outer, inner] = [first(input)?, first(input)?, first(input)?];
-        Ok(Whole(Step::Divide { i, outer, inner, parts: size(input, form)? }))
+        Ok(Step::Divide { i, outer, inner, parts: size(input, around.form)? })
     }),
-    ("reorder", "reorder([mo, no, ko, mi, ni, ki])", |input, _| Ok(Whole(Step::Reorder { order: list(input)? }))),
-    ("fuse", "fuse(i, j, f)", |input, _| {
-        Ok(Whole(Step::Fuse { i: first(input)?, j: first(input)?, fused: ident(input)? }))
-    }),
+    ("reorder", "reorder([mo, no, ko, mi, ni, ki])", |input, _| Ok(Step::Reorder { order: list(input)? })),
+    ("fuse", "fuse(i, j, f)", |input, _| Ok(Step::Fuse { i: first(input)?, j: first(input)?, fused: ident(input)? })),
     ("distribute", "distribute([m, n], [mo, no], [mi, ni])", distribute),
-    ("replicate", "replicate(mesh(z: 2))", |input, form| Ok(Whole(Step::Replicate { mesh: last_mesh(input, form)? }))),
-    ("rotate", "rotate(ko, [mo, no])", |input, _| Ok(Whole(Step::Rotate { t: first(input)?, by: list(input)? }))),
-    ("shard", "shard(A, m @ x, k @ y)", |input, form| {
-        Ok(Whole(Step::Shard { tensor: ident(input)?, clauses: rest(input, |input| clause(input, form))? }))
+    ("replicate", "replicate(mesh(z: 2))", |input, around| {
+        Ok(Step::Replicate { mesh: last_mesh(input, around.form)? })
+    }),
+    ("rotate", "rotate(ko, [mo, no])", |input, _| Ok(Step::Rotate { t: first(input)?, by: list(input)? })),
+    ("shard", "shard(A, m @ x, k @ y)", |input, around| {
+        Ok(Step::Shard { tensor: ident(input)?, clauses: rest(input, |input| clause(input, around.form))? })
     }),
     ("communicate", "communicate(A, ko)", |input, _| {
-        Ok(Whole(Step::Communicate { tensor: first(input)?, at: ident(input)? }))
+        Ok(Step::Communicate { tensor: first(input)?, at: ident(input)? })
     }),
-    ("pipeline", "pipeline(ko, 1)", |input, form| {
-        Ok(Whole(Step::Pipeline { t: first(input)?, depth: size(input, form)? }))
+    ("pipeline", "pipeline(ko, 1)", |input, around| {
+        Ok(Step::Pipeline { t: first(input)?, depth: size(input, around.form)? })
     }),
-    ("halo", "halo(A, 3)", |input, form| Ok(Whole(Step::Halo { tensor: first(input)?, steps: size(input, form)? }))),
-    ("interior_first", "interior_first(A)", |input, _| Ok(Whole(Step::InteriorFirst { tensor: ident(input)? }))),
-    ("reassociate", "reassociate(C)", |input, _| Ok(Whole(Step::Reassociate { tensor: ident(input)? }))),
-    ("tensorize", "tensorize([mi, ni, ki])", |input, _| Ok(Whole(Step::Tensorize { loops: list(input)?, kind: None }))),
+    ("halo", "halo(A, 3)", |input, around| Ok(Step::Halo { tensor: first(input)?, steps: size(input, around.form)? })),
+    ("interior_first", "interior_first(A)", |input, _| Ok(Step::InteriorFirst { tensor: ident(input)? })),
+    ("reassociate", "reassociate(C)", |input, _| Ok(Step::Reassociate { tensor: ident(input)? })),
+    ("tensorize", "tensorize([mi, ni, ki])", |input, _| Ok(Step::Tensorize { loops: list(input)?, kind: None })),
     ("tensorize_as", "tensorize_as([mi, ni, ki], contraction)", |input, _| {
         let loops = list(input)?;
         comma(input)?;
-        Ok(Whole(Step::Tensorize { loops, kind: Some(leaf_kind(input)?) }))
+        Ok(Step::Tensorize { loops, kind: Some(leaf_kind(input)?) })
     }),
     ("tensorize_with", "tensorize_with([mi, ni, ki], block_product)", |input, _| {
         let loops = list(input)?;
         comma(input)?;
-        Ok(Whole(Step::Tensorize { loops, kind: Some(LeafKind::Named(ident(input)?)) }))
+        Ok(Step::Tensorize { loops, kind: Some(LeafKind::Named(ident(input)?)) })
     }),
-    ("expect", "expect(A, shift(y, 1))", |input, form| {
-        let (tensor, leg) = (first(input)?, pattern(input, form)?);
-        let others = rest(input, |input| pattern(input, form))?;
-        Ok(Whole(Step::Expect { tensor, pattern: others.into_iter().fold(leg, Pattern::then) }))
+    ("expect", "expect(A, shift(y, 1))", |input, around| {
+        let (tensor, leg) = (first(input)?, pattern(input, around.form)?);
+        let others = rest(input, |input| pattern(input, around.form))?;
+        Ok(Step::Expect { tensor, pattern: others.into_iter().fold(leg, Pattern::then) })
     }),
     ("expect_overlap", "expect_overlap(A, 0.8)", |input, _| {
-        Ok(Whole(Step::ExpectOverlap { tensor: first(input)?, share: share(input)? }))
+        Ok(Step::ExpectOverlap { tensor: first(input)?, share: share(input)? })
     }),
 ];
 
@@ -78,31 +78,30 @@ const PATTERNS: [&str; 7] =
 const SUMS: [&str; 3] = ["reduce(x)", "all_reduce(x)", "reduce_scatter(x)"];
 
 /// Reads the arguments of `method` to the end.
-pub(crate) fn parse(method: &Ident, input: ParseStream, form: Form) -> Result<Written> {
+pub(super) fn parse(method: &Ident, input: ParseStream, around: &mut Around<'_>) -> Result<Step> {
     let Some((_, example, arguments)) = STEPS.iter().find(|step| *method == step.0) else {
         let steps = || STEPS.iter().map(|step| step.0);
         let help = format!("{}the steps are {}", did_you_mean(&method.to_string(), steps()), listed(steps()));
         return Err(error(method, format!("no schedule step `{method}`"), help));
     };
-    let written = arguments(input, form).and_then(|written| end(input).map(|()| written));
-    written.map_err(|error| match parts(&error.to_string()) {
+    around.at = method.span();
+    let step = arguments(input, around).and_then(|step| end(input).map(|()| step));
+    step.map_err(|error| match parts(&error.to_string()) {
         (_, Some(_)) => error,
         (message, None) => error_at(error.span(), message, format!("write `.{example}`")),
     })
 }
 
 /// `[m, n], [mo, no], [mi, ni]`, and the mesh, which may be before the chain instead.
-fn distribute(input: ParseStream, form: Form) -> Result<Written> {
+fn distribute(input: ParseStream, around: &mut Around<'_>) -> Result<Step> {
     let loops = list(input)?;
     comma(input)?;
     let outer = list(input)?;
     comma(input)?;
     let inner = list(input)?;
     input.parse::<Option<Token![,]>>()?;
-    if input.is_empty() {
-        return Ok(Written::WithoutMesh(Box::new(|mesh| Step::Distribute { loops, outer, inner, mesh })));
-    }
-    Ok(Whole(Step::Distribute { loops, outer, inner, mesh: last_mesh(input, form)? }))
+    let own = if input.is_empty() { None } else { Some(last_mesh(input, around.form)?) };
+    Ok(Step::Distribute { loops, outer, inner, mesh: around.mesh(own)? })
 }
 
 /// `0.8`

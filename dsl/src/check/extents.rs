@@ -9,13 +9,14 @@
 //! program runs.
 
 use super::access::Site;
+use super::index;
 use crate::checked::Bounds;
 use crate::constant::evaluate;
 use crate::errors::Errors;
 use crate::syntax::Block;
 use polyshard_layout::Name;
 use polyshard_program::Affine;
-use syn::{Expr, Ident};
+use syn::Ident;
 
 /// Checks the extents of tensors and of index variables; `sites` starts with the target, if it has one.
 pub(crate) fn check(block: &Block, sites: &[&Site], ranges: &[Bounds], errors: &mut Errors) {
@@ -53,8 +54,7 @@ fn conflicts(block: &Block, sites: &[&Site], errors: &mut Errors) {
     for site in sites.iter().filter(|site| !output(site)).chain(sites.iter().filter(output)) {
         let extents = site.tensor.map_or(&[][..], |tensor| &tensor.extents);
         for (index, extent) in site.syntax.indices.iter().zip(extents).filter(|_| site.stays_inside()) {
-            let Expr::Path(path) = index else { continue };
-            let Some(var) = path.path.get_ident().filter(|var| !stated(var)) else { continue };
+            let Some(var) = index::alone(index).filter(|var| !stated(var)) else { continue };
             let Some(value) = evaluate(extent).filter(|&value| value >= 0) else { continue };
             let name = crate::name::name(var);
             match known.iter().find(|other| other.0 == name) {

@@ -31,6 +31,15 @@ pub(crate) fn affine(index: &Expr) -> Result<Affine> {
     Ok(narrow(inner, inner_sum)?.modulo(modulus))
 }
 
+/// Returns the name, if an index or an extent is a name alone.
+pub(crate) fn alone(expr: &Expr) -> Option<&Ident> {
+    match expr {
+        Expr::Path(path) => path.path.get_ident(),
+        Expr::Paren(inner) => alone(&inner.expr),
+        _ => None,
+    }
+}
+
 /// Returns dividend and divisor, if the index is a remainder.
 pub(crate) fn remainder(index: &Expr) -> Option<(&Expr, &Expr)> {
     match index {

@@ -56,8 +56,8 @@ impl Context<'_> {
             },
             Syntax::Binary(a, op, b) => {
                 let (left, right) = (self.value(a), self.value(b));
-                if *op == BinaryOp::Div {
-                    self.divisor(b);
+                if let (BinaryOp::Div, Some(value)) = (op, &right) {
+                    self.divisor(b, value);
                 }
                 let (left, right) = (Box::new(left?), Box::new(right?));
                 Some(match op {
@@ -152,9 +152,9 @@ impl Context<'_> {
     }
 
     /// Rejects division of integers by a literal 0; with floats it gives infinities, and values of scalars are not known yet.
-    fn divisor(&mut self, divisor: &Syntax) {
+    fn divisor(&mut self, divisor: &Syntax, value: &Value) {
         let integers = self.element.and_then(|element| element.known).is_some_and(|dtype| !dtype.is_float());
-        if integers && number(divisor) == Some(0) {
+        if integers && value.integer(&[]) == Some(0) {
             let at = literal_of(divisor).map_or_else(|| self.block.statement.tokens.clone(), |at| quote::quote!(#at));
             self.errors.push(at, "division by 0 in a kernel of integers", "divide by another number");
         }
@@ -217,24 +217,6 @@ impl Context<'_> {
 
 fn text(literal: &Lit) -> String {
     quote::quote!(#literal).to_string()
-}
-
-/// Returns the value of an expression of integer literals.
-fn number(value: &Syntax) -> Option<i128> {
-    match value {
-        Syntax::Literal(Lit::Int(literal)) => literal.base10_parse().ok(),
-        Syntax::Literal(_) | Syntax::Access(_) | Syntax::Name(_) | Syntax::Call(..) | Syntax::If(_) => None,
-        Syntax::Neg(value) => number(value)?.checked_neg(),
-        Syntax::Binary(a, op, b) => {
-            let (a, b) = (number(a)?, number(b)?);
-            match op {
-                BinaryOp::Add => a.checked_add(b),
-                BinaryOp::Sub => a.checked_sub(b),
-                BinaryOp::Mul => a.checked_mul(b),
-                BinaryOp::Div => a.checked_div(b),
-            }
-        }
-    }
 }
 
 fn literal_of(value: &Syntax) -> Option<&Lit> {

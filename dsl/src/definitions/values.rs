@@ -21,15 +21,6 @@ use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::{Expr, Ident, Lit};
 
-/// The name, if an extent is a name alone.
-pub(super) fn alone(extent: &Expr) -> Option<&Ident> {
-    match extent {
-        Expr::Path(path) => path.path.get_ident(),
-        Expr::Paren(inner) => alone(&inner.expr),
-        _ => None,
-    }
-}
-
 /// Names with their values.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Values(Vec<(Name, Number)>);

@@ -241,7 +241,7 @@ fn mistakes_of_a_chain_have_their_places() {
 fn a_step_alone_has_its_mesh() {
     let error = "distribute([m], [mo], [mi])".parse::<Step>().expect_err("there is no mesh");
     expect![[r#"
-        line 1, column 1: there is no mesh
+        line 1, column 1: there is no mesh for this `distribute`
         help: give it as last argument: `distribute([m], [mo], [mi], mesh(x: 2))`"#]]
     .assert_eq(&error.to_string());
     let error = Step::try_from(String::from("shard(A) shard(B)")).expect_err("there are two");

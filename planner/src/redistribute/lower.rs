@@ -10,7 +10,7 @@ use crate::convert::divided;
 use crate::part::{AxisPart, extent, texts};
 use crate::{DistType, PlanError};
 use polyshard_layout::{AxisExpr, Collective, Mesh, Name, Placement, Sharding};
-use polyshard_program::{Array, ArrayId, ArrayKind, Body, DType, End, Pattern, Program, Transfer};
+use polyshard_program::{Array, ArrayId, ArrayKind, Body, DType, Pattern, Program, Transfer};
 
 /// Returns the program that moves an array of `dtype`, named `A`, between two shardings, as between the stages of a
 /// [`Sequence`](crate::Sequence): by the cheapest plan, reducing first where that is cheaper, or directly where no plan
@@ -50,7 +50,7 @@ pub fn redistribution_with(
             Program::redistribution("A", [source, target], dtype).map_err(|_| PlanError::Type(why.clone()))?;
             let moved = Transfer::between([ArrayId(0), ArrayId(1)], [source, target], dtype, vec![why.to_string()]);
             let arrays = vec![array(source, ArrayKind::Input), array(target, ArrayKind::Output)];
-            let direct = put_together(source.mesh(), vec![moved], arrays, ArrayId(1), dtype);
+            let direct = put_together(source.mesh(), vec![moved], arrays, dtype);
             // Where one collective closes the sums, nothing remains to be done.
             let is_one = |pattern: &Pattern| !matches!(pattern, Pattern::Exchange | Pattern::Sequence { .. });
             if direct.moves().all(|moved| is_one(&moved.pattern())) {
@@ -79,38 +79,20 @@ fn sums_first(source: &Sharding, target: &Sharding, dtype: DType, options: &Plan
     let between = [all].into_iter().chain(shares).filter(|between| between != target);
     let programs = between.filter_map(|between| {
         let plan = Plan::between(&between, target, options).ok()?;
-        let mut arrays = vec![
-            array(source, ArrayKind::Input),
-            array(&between, ArrayKind::Temporary),
-            array(target, ArrayKind::Output),
-        ];
+        let mut arrays = vec![array(source, ArrayKind::Input), array(&between, ArrayKind::Temporary)];
         let tests = vec!["sums are closed before they are moved".into()];
         let sum = Transfer::between([ArrayId(0), ArrayId(1)], [source, &between], dtype, tests);
-        let moves = plan.moves([ArrayId(1), ArrayId(2)], &mut arrays, dtype);
-        Some(put_together(source.mesh(), [vec![sum], moves].concat(), arrays, ArrayId(2), dtype))
+        let moves = plan.moves(&mut arrays, array(target, ArrayKind::Output), dtype);
+        Some(put_together(source.mesh(), [vec![sum], moves].concat(), arrays, dtype))
     });
     let judged = programs.map(|program| (options.model.of_program(&program), program));
     judged.min_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, program)| program)
 }
 
-/// The program of these moves, the last of which writes `target`.
-fn put_together(mesh: &Mesh, moves: Vec<Transfer>, mut arrays: Vec<Array>, target: ArrayId, dtype: DType) -> Program {
-    // Temporaries are listed before the arrays made of them.
-    arrays[target.0..].rotate_left(1);
-    let last = ArrayId(arrays.len() - 1);
-    let renumbered = |id: ArrayId| match id {
-        id if id == target => last,
-        id if id > target => ArrayId(id.0 - 1),
-        id => id,
-    };
-    let end = |end: End| match end {
-        End::Array(id) => End::Array(renumbered(id)),
-        tile @ End::Tile(_) => tile,
-    };
+/// The program of these moves between these arrays.
+fn put_together(mesh: &Mesh, moves: Vec<Transfer>, arrays: Vec<Array>, dtype: DType) -> Program {
     let mut body = Body { arrays, ..Body::new(mesh, dtype) };
-    for moved in moves {
-        body.transfer(Transfer { from: end(moved.from), to: end(moved.to), ..moved });
-    }
+    moves.into_iter().for_each(|moved| body.transfer(moved));
     Program::new(body)
         .unwrap_or_else(|error| panic!("a plan's steps do not fit together: {error}; this is a bug in polyshard"))
 }
@@ -139,12 +121,9 @@ impl Plan {
     pub fn program(&self, array: impl Into<Name>, dtype: DType) -> Program {
         let [source, target] = self.shardings();
         let name = array.into();
-        let mut arrays = vec![
-            Array { name, sharding: source, kind: ArrayKind::Input },
-            Array { name, sharding: target, kind: ArrayKind::Output },
-        ];
-        let moves = self.moves([ArrayId(0), ArrayId(1)], &mut arrays, dtype);
-        put_together(self.source.mesh(), moves, arrays, ArrayId(1), dtype)
+        let mut arrays = vec![Array { name, sharding: source, kind: ArrayKind::Input }];
+        let moves = self.moves(&mut arrays, Array { name, sharding: target, kind: ArrayKind::Output }, dtype);
+        put_together(self.source.mesh(), moves, arrays, dtype)
     }
 
     /// The source and target shardings of the plan.
@@ -153,38 +132,35 @@ impl Plan {
         self.shardings.as_deref().cloned().unwrap_or_else(of_types)
     }
 
-    /// Returns the moves from the array `source` to the array `target`, at least one, and adds the arrays between them.
-    pub(crate) fn moves(&self, [source, target]: [ArrayId; 2], arrays: &mut Vec<Array>, dtype: DType) -> Vec<Transfer> {
-        let shape = arrays[source.0].sharding.shape().to_vec();
+    /// Returns the moves from the last of `arrays` to `target`, at least one, and adds the arrays between them and `target`.
+    fn moves(&self, arrays: &mut Vec<Array>, target: Array, dtype: DType) -> Vec<Transfer> {
+        let Array { name, sharding, .. } = arrays[arrays.len() - 1].clone();
         let mut moves: Vec<Transfer> = Vec::new();
-        let mut at = source;
-        let mut kept: Option<&DistType> = None;
+        let mut add = |kept: Option<Sharding>, to: Array, pattern: Pattern, test: String| {
+            let ends = [ArrayId(arrays.len() - 1), ArrayId(arrays.len())];
+            let shardings = [kept.as_ref().unwrap_or(&arrays[ends[0].0].sharding), &to.sharding];
+            let moved = Transfer::between(ends, shardings, dtype, vec![test]).called(shardings, pattern);
+            moves.push(Transfer { kept, ..moved });
+            arrays.push(to);
+        };
+        let mut kept = None;
         for (nth, step) in self.steps.iter().enumerate() {
+            let is_last = nth + 1 == self.steps.len();
+            let cut = || step.to().cut(sharding.shape());
             match step.op() {
                 // The next step sends the part that the slice keeps.
-                Collective::Slice => kept = Some(step.to()),
+                Collective::Slice if !is_last => kept = Some(cut()),
+                Collective::Slice => {}
                 _ => {
                     // The last array is the target, with its own sharding.
-                    let is_last = nth + 1 == self.steps.len();
-                    let id = if is_last { target } else { ArrayId(arrays.len()) };
-                    let to = if is_last { arrays[target.0].sharding.clone() } else { step.to().cut(&shape) };
-                    let kept = kept.take().map(|kept| kept.cut(&shape));
-                    let tests = vec![format!("step of a plan: {step}")];
-                    let from = kept.as_ref().unwrap_or(&arrays[at.0].sharding);
-                    let moved = Transfer::between([at, id], [from, &to], dtype, tests);
-                    moves.push(Transfer { kept: kept.clone(), ..moved.called([from, &to], pattern(step)) });
-                    at = id;
-                    if !is_last {
-                        let name = arrays[source.0].name;
-                        arrays.push(Array { name, sharding: to, kind: ArrayKind::Temporary });
-                    }
+                    let between = || Array { name, sharding: cut(), kind: ArrayKind::Temporary };
+                    let to = if is_last { target.clone() } else { between() };
+                    add(kept.take(), to, pattern(step), format!("step of a plan: {step}"));
                 }
             }
         }
-        if at != target {
-            let tests = vec!["every rank has its part already".into()];
-            let ends = [at, target].map(|id| &arrays[id.0].sharding);
-            moves.push(Transfer::between([at, target], ends, dtype, tests).called(ends, Pattern::Local));
+        if self.steps.last().is_none_or(|last| last.op() == Collective::Slice) {
+            add(None, target, Pattern::Local, "every rank has its part already".into());
         }
         moves
     }

@@ -7,7 +7,7 @@
 //! level has a level outside it.
 
 use super::ReduceError;
-use crate::placement::{ParallelismMatrix, PlacementError};
+use crate::placement::ParallelismMatrix;
 use polyshard_machine::Machine;
 use std::fmt;
 
@@ -84,28 +84,11 @@ impl Hierarchy {
     }
 
     fn cut(matrix: &ParallelismMatrix, axes: &[usize], name: impl Fn(usize) -> String) -> Result<Self, ReduceError> {
-        let factors = matrix.collapsed(axes)?;
-        let cut = factors.into_iter().enumerate().filter(|(_, factor)| *factor > 1);
+        matrix.check_axes(axes)?;
+        // Factors of one level are multiplied.
+        let factor = |level: usize| axes.iter().map(|&axis| matrix.rows()[axis][level]).product::<usize>();
+        let cut = (0..matrix.rows()[0].len()).map(|level| (level, factor(level))).filter(|(_, factor)| *factor > 1);
         Self::new([("root".to_string(), 1)].into_iter().chain(cut.map(|(level, factor)| (name(level), factor))))
-    }
-}
-
-impl ParallelismMatrix {
-    /// Returns the factors of these axes with those of one level multiplied, one per level.
-    ///
-    /// ```
-    /// use polyshard::planner::placement::ParallelismMatrix;
-    /// let matrix = ParallelismMatrix::new(vec![vec![1, 2, 3], vec![4, 5, 6], vec![7, 8, 9]])?;
-    /// assert_eq!(matrix.collapsed(&[0, 2])?, [7, 16, 27]);
-    /// # Ok::<(), polyshard::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// If an axis does not exist or is named twice.
-    pub fn collapsed(&self, axes: &[usize]) -> Result<Vec<usize>, PlacementError> {
-        self.check_axes(axes)?;
-        let levels = 0..self.hierarchy().len();
-        Ok(levels.map(|level| axes.iter().map(|&axis| self.rows()[axis][level]).product()).collect())
     }
 }
 

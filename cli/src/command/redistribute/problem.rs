@@ -19,14 +19,13 @@ pub(crate) struct Problem {
     size: Vec<(String, usize)>,
 }
 
-/// A sharding as written.
-enum Written {
-    /// `[3{x}12, 8]`
-    Sized(DistType),
-    /// `[2{x}5]`, whose tiles do not divide the array.
-    Uneven(Box<Sharding>),
-    /// `A[I_X, J]`
-    Named(Box<NamedArray>),
+/// A sharding as written: `[3{x}12, 8]`; `[2{x}5]`, whose tiles do not divide the array; or `A[I_X, J]`.
+struct Written {
+    sharding: Sharding,
+    /// The type, if its tiles are equal.
+    sized: Option<DistType>,
+    /// The names of the array and of its dimensions, if it has names.
+    names: Option<(String, Vec<String>)>,
 }
 
 /// Source and target.
@@ -57,38 +56,29 @@ impl Problem {
             (Err(CliError::Missing { .. }), Err(why)) if !matches!(why, CliError::Missing { .. }) => return Err(why),
             (source, target) => (source?, target?),
         };
-        if let (Written::Named(source), Written::Named(target)) = (&source, &target)
-            && (source.tensor != target.tensor || source.names != target.names)
+        if let (Some(from), Some(to)) = (&source.names, &target.names)
+            && from != to
         {
-            let what = format!("the source {source} and the target {target} are not the same array");
+            let what = format!("the source {} and the target {} are not the same array", self.source, self.target);
             return Err(CliError::refused(what, "give both the same name, and the same dimensions in the same order"));
         }
-        self.check_sizes(&[&source, &target])?;
-        let sharding = |written: &Written| match written {
-            Written::Sized(sized) => sized.cut(&sized.shape()),
-            Written::Uneven(sharding) => sharding.as_ref().clone(),
-            Written::Named(named) => named.sharding.clone(),
-        };
-        let uneven = [sharding(&source), sharding(&target)];
-        match [sized(&self.source, source)?, sized(&self.target, target)?] {
-            [Some(source), Some(target)] => Ok(Types::Equal([source, target])),
-            _ => Ok(Types::Uneven(uneven)),
-        }
+        self.check_sizes(source.names.as_ref().or(target.names.as_ref()))?;
+        Ok(match (source.sized, target.sized) {
+            (Some(source), Some(target)) => Types::Equal([source, target]),
+            _ => Types::Uneven([source.sharding, target.sharding]),
+        })
     }
 
     /// Checks that each size is for a dimension, one for each.
-    fn check_sizes(&self, types: &[&Written]) -> Result<()> {
-        let named =
-            types.iter().find_map(|written| if let Written::Named(named) = written { Some(named) } else { None });
+    fn check_sizes(&self, named: Option<&(String, Vec<String>)>) -> Result<()> {
         for (nth, (name, _)) in self.size.iter().enumerate() {
-            let Some(named) = named else {
+            let Some((_, names)) = named else {
                 let what = format!("a size is given for `{name}`, but the shardings state their sizes");
                 return Err(CliError::refused(what, "leave it out"));
             };
-            if !named.names.contains(name) {
-                let names = named.names.join(", ");
+            if !names.contains(name) {
                 let what = format!("a size is given for `{name}`, which is not a dimension");
-                return Err(CliError::refused(what, format!("the dimensions are {names}")));
+                return Err(CliError::refused(what, format!("the dimensions are {}", names.join(", "))));
             }
             if self.size[..nth].iter().any(|(other, _)| other == name) {
                 return Err(CliError::Twice { what: "sizes", subject: format!("`{name}`") });
@@ -99,15 +89,22 @@ impl Problem {
 
     fn written(&self, text: &str, mesh: &Mesh) -> Result<Written> {
         let sizes: Vec<_> = self.size.iter().map(|(name, size)| (name.as_str(), *size)).collect();
-        let written = if is_named(text) {
-            NamedArray::parse(text, mesh, &sizes).map(|named| Written::Named(Box::new(named)))
-        } else {
-            match DistType::parse(text, mesh) {
-                Err(why @ TypeError::Arithmetic { .. }) => {
-                    DistType::parse_uneven(text, mesh).map(|uneven| Written::Uneven(Box::new(uneven))).map_err(|_| why)
+        let whole = |sized: DistType| Written { sharding: sized.cut(&sized.shape()), sized: Some(sized), names: None };
+        let written = match is_named(text) {
+            true => NamedArray::parse(text, mesh, &sizes).and_then(|NamedArray { tensor, names, sharding, .. }| {
+                let sized = match DistType::try_from(&sharding) {
+                    Err(TypeError::Indivisible { .. }) => None,
+                    sized => Some(sized?),
+                };
+                Ok(Written { sharding, sized, names: Some((tensor, names)) })
+            }),
+            false => DistType::parse(text, mesh).map(whole).or_else(|why| match why {
+                TypeError::Arithmetic { .. } => {
+                    let uneven = DistType::parse_uneven(text, mesh).map_err(|_| why)?;
+                    Ok(Written { sharding: uneven, sized: None, names: None })
                 }
-                sized => sized.map(Written::Sized),
-            }
+                why => Err(why),
+            }),
         };
         written.map_err(|why| match why {
             TypeError::Size { name, array } => {
@@ -118,18 +115,6 @@ impl Problem {
             TypeError::Syntax { .. } | TypeError::Unreduced { .. } => why.into(),
             why => CliError::invalid(text, why),
         })
-    }
-}
-
-/// The type, if its tiles are equal.
-fn sized(text: &str, written: Written) -> Result<Option<DistType>> {
-    match written {
-        Written::Sized(sized) => Ok(Some(sized)),
-        Written::Uneven(_) => Ok(None),
-        Written::Named(named) => match DistType::try_from(&named.sharding) {
-            Err(TypeError::Indivisible { .. }) => Ok(None),
-            sized => sized.map(Some).map_err(|why| CliError::invalid(text, why)),
-        },
     }
 }
 
