@@ -10,6 +10,7 @@ use allocation_counter::AllocationInfo;
 use polyshard::prelude::*;
 use polyshard::runtime::engine::{Algorithm, Assign, Engine, Kernel, Leg, Owners, TileId, Transfer, coordinates};
 use polyshard::runtime::{Progress, Redistribution, Region, Transport};
+use polyshard_testing::filled::inputs_and_output;
 
 /// Checks that no rank allocates when a prepared program runs again.
 #[track_caller]
@@ -36,14 +37,10 @@ fn allocated<T: Element>(program: &Program) -> Vec<AllocationInfo> {
 /// The allocations of each rank in a run of the program after `runs` others.
 fn allocated_after<T: Element>(runs: usize, program: &Program) -> Vec<AllocationInfo> {
     let counted = polyshard::spmd(program.mesh().size(), |world| {
-        let arrays = program.shardings().enumerate().map(|(nth, sharding)| {
-            DistArray::from_fn(world, sharding, |index| {
-                num_traits::NumCast::from((nth + index.iter().sum::<usize>()) % 7)
-                    .expect("a small integer is of every type")
-            })
-        });
-        let mut arrays = arrays.collect::<polyshard::runtime::Result<Vec<DistArray<T>>>>()?;
-        let mut output = arrays.pop().expect("a kernel has an output");
+        let (arrays, mut output) = inputs_and_output(world, program, |nth, index| {
+            let small = (nth + index.iter().sum::<usize>()) % 7;
+            <T as num_traits::NumCast>::from(small).expect("a small integer is of every type")
+        })?;
         let inputs: Vec<_> = arrays.iter().collect();
         let mut prepared = program.prepare(world)?;
         for _ in 0..runs {

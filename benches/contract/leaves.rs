@@ -3,6 +3,7 @@
 
 use polyshard::prelude::*;
 use polyshard_testing::bench::record::{Case, Record};
+use polyshard_testing::filled::inputs_and_output;
 use std::time::Instant;
 
 /// Prints the seconds of each leaf; leaves run in turns, so that noise on the machine affects all of them.
@@ -93,9 +94,7 @@ fn in_turns<T: Element>(case: &Case, kernels: &[(&str, Schedule)], runs: usize) 
     for run in 0..=runs {
         for ((name, _), program) in kernels.iter().zip(&programs) {
             let value = polyshard::spmd(1, |world| {
-                let array = |sharding| DistArray::from_fn(world, sharding, value::<T>);
-                let mut arrays = program.shardings().map(array).collect::<polyshard::runtime::Result<Vec<_>>>()?;
-                let mut output = arrays.pop().expect("a kernel has an output");
+                let (arrays, mut output) = inputs_and_output(world, program, |_, index| value::<T>(index))?;
                 let inputs: Vec<_> = arrays.iter().collect();
                 let start = Instant::now();
                 program.run_into(world, &inputs, &mut output)?;

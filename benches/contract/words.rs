@@ -8,6 +8,7 @@ use crate::schedules::{grid, mttkrp};
 use polyshard::prelude::*;
 use polyshard_testing::bench::products::Sizes;
 use polyshard_testing::bench::record::{Case, Record};
+use polyshard_testing::filled::inputs;
 
 /// Products: extents m, n and k, and the grid with the least traffic.
 const PRODUCTS: [([usize; 3], [usize; 3]); 17] = [
@@ -73,12 +74,9 @@ fn counted(schedule: &Schedule) -> polyshard::Result<f64> {
     let program = schedule.lower()?;
     let ranks = program.mesh().size();
     let received = polyshard::spmd(ranks, |world| {
-        let array = |sharding| DistArray::<f32>::from_fn(world, sharding, |index| index.iter().sum::<usize>() as f32);
-        let mut arrays = program.shardings().map(array).collect::<polyshard::runtime::Result<Vec<_>>>()?;
-        arrays.pop();
-        let inputs: Vec<_> = arrays.iter().collect();
+        let inputs = inputs(world, &program, |_, index| index.iter().sum::<usize>() as f32)?;
         let before = world.bytes_received();
-        program.run(world, &inputs)?;
+        program.run(world, &inputs.iter().collect::<Vec<_>>())?;
         Ok(world.bytes_received() - before)
     })?;
     let most = received.into_iter().max().unwrap_or(0);

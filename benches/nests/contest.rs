@@ -5,6 +5,7 @@ use crate::kernels::SIZE;
 use polyshard::prelude::*;
 use polyshard_testing::bench::clock::together;
 use polyshard_testing::bench::record::{Case, Record};
+use polyshard_testing::filled::inputs_and_output;
 
 /// Makes a compiled program's `Prepared`, and returns its `run_into`, on the program's inputs.
 pub(crate) type Compiled<T> = for<'world> fn(&'world World) -> polyshard::runtime::Result<Run<'world, T>>;
@@ -37,9 +38,7 @@ pub(crate) fn measure<T: Element>(ranks: usize, kernels: &[Kernel<T>], runs: usi
     for kernel in kernels {
         let program = kernel.schedule.lower()?;
         polyshard::spmd(ranks, |world| {
-            let arrays = program.shardings().map(|sharding| DistArray::from_fn(world, sharding, value::<T>));
-            let mut arrays = arrays.collect::<polyshard::runtime::Result<Vec<_>>>()?;
-            let mut executed = arrays.pop().expect("a kernel has an output");
+            let (arrays, mut executed) = inputs_and_output(world, &program, |_, index| value::<T>(index))?;
             let mut compiled = executed.clone();
             let mut by_hand = executed.block().to_vec();
             let inputs: Vec<_> = arrays.iter().collect();

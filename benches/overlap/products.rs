@@ -9,6 +9,7 @@ use polyshard::runtime::{Backend, Progress, Transport, spmd_emulated};
 use polyshard_testing::bench::clock::together;
 use polyshard_testing::bench::products::{Algorithm, Grid, Sizes, in_panels};
 use polyshard_testing::bench::record::median;
+use polyshard_testing::filled::inputs;
 
 /// The leaf that computes nothing, so that only communication is left.
 const NOTHING: &str = "nothing";
@@ -158,11 +159,7 @@ pub(crate) fn medians_by(
 ) -> polyshard::Result<Vec<f64>> {
     let mut prepared = Vec::new();
     for program in programs {
-        let inputs = program.inputs().map(|array| {
-            let element = |at: &[usize]| f64::from((at.iter().sum::<usize>() % 17) as u8);
-            DistArray::from_fn(world, &array.sharding, element)
-        });
-        let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+        let inputs = inputs(world, program, |_, at| f64::from((at.iter().sum::<usize>() % 17) as u8))?;
         let mut made = program.prepare::<f64>(world)?.with_transport(transport);
         let output = made.output()?;
         prepared.push((made, inputs, output));

@@ -13,13 +13,8 @@ pub(crate) const SLOWDOWN: f64 = 100.0;
 /// this factor.
 pub(crate) fn nodes(inside: usize, factor: f64) -> Machine {
     let level = |name: &str, count, bandwidth, shared_ports| Level {
-        name: name.into(),
-        count,
-        interconnect: Interconnect::Switch,
-        bandwidth,
-        latency: 1e-6,
         shared_ports,
-        bypass: None,
+        ..Level::new(name, count, Interconnect::Switch, bandwidth, 1e-6)
     };
     let device = Device { memory_bandwidth: 1e12, memory_capacity: 1 << 36, ..Device::default() };
     let levels = vec![level("node", 2, 1e9 / factor, Some(1)), level("device", inside, 1e9, None)];

@@ -7,6 +7,7 @@ use polyshard::prelude::*;
 use polyshard::runtime::Transport;
 use polyshard::search::Candidate;
 use polyshard_testing::bench::peak::{forget_peak, of_all_ranks, peak};
+use polyshard_testing::filled::inputs;
 
 /// Runs, by messages, the schedule that moves most of the four fastest for a kernel. Prints the program's figure, the
 /// bytes that matrix products may copy in addition, the maximum over ranks of the bytes above those before any arrays
@@ -28,8 +29,7 @@ pub(crate) fn measure(ranks: usize, name: &str) -> polyshard::Result<()> {
         world.comm().barrier()?;
         forget_peak();
         let before = peak();
-        let inputs = program.inputs().map(|array| DistArray::from_fn(world, &array.sharding, |at| at[0] as f64));
-        let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+        let inputs = inputs(world, &program, |_, at| at[0] as f64)?;
         let mut prepared = program.prepare::<f64>(world)?.with_transport(Transport::Messages);
         let mut output = prepared.output()?;
         for _ in 0..2 {

@@ -7,6 +7,7 @@ use polyshard::runtime::{Backend, spmd_emulated};
 use polyshard::search::Candidate;
 use polyshard_testing::bench::clock::together;
 use polyshard_testing::bench::record::median;
+use polyshard_testing::filled::inputs;
 use std::fmt;
 
 /// Times the schedules of all kernels, or of the one with this name, and prints a row for each.
@@ -190,11 +191,7 @@ pub(crate) fn medians(world: &World, programs: &[&Program], runs: usize) -> poly
             let part = world.leading(program.mesh().size())?;
             let mut prepared = None;
             if let Some(part) = &part {
-                let inputs = program.inputs().map(|array| {
-                    let element = |at: &[usize]| f64::from((at.iter().sum::<usize>() % 17) as u8);
-                    DistArray::from_fn(part, &array.sharding, element)
-                });
-                let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+                let inputs = inputs(part, program, |_, at| f64::from((at.iter().sum::<usize>() % 17) as u8))?;
                 let mut made = program.prepare::<f64>(part)?;
                 let output = made.output()?;
                 prepared = Some((made, inputs, output));

@@ -190,7 +190,3 @@ pub(crate) fn contents<T: Element>(view: View<'_, T>, region: &Region) -> Vec<T>
     );
     found
 }
-
-pub(crate) fn expected(region: &Region) -> Vec<i32> {
-    indices(region).iter().map(|index| element(index)).collect()
-}

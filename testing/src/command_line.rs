@@ -1,6 +1,8 @@
 //! The command line as a user runs it: its output and its drawings.
 
 use crate::start::{Ended, Start, folder, run};
+use crate::transcript::check_all;
+use expect_test::Expect;
 use roxmltree::{Document, Node};
 use serde_json::Value;
 use std::fs;
@@ -49,6 +51,23 @@ impl CommandLine {
         let Ended { success, stdout, stderr, .. } = self.run(Start::Plain, arguments);
         assert!(!success && stdout.is_empty(), "{arguments:?} should be refused:\n{stdout}");
         folders.iter().fold(stderr, |said, folder| said.replace(&format!("{}/", folder.display()), ""))
+    }
+
+    /// Compares a transcript of refusals: a line at its margin has the arguments, where quotes stand around those with spaces and
+    /// `{name}` for the path of a file, and the indented lines that follow are what it says.
+    #[track_caller]
+    pub fn refuses(&self, files: &[(&str, &str)], transcript: Expect) {
+        check_all(transcript, |line| {
+            let line =
+                files.iter().fold(line.to_owned(), |line, (name, path)| line.replace(&format!("{{{name}}}"), path));
+            let parts = line.split('\'').enumerate();
+            let words = parts.flat_map(|(nth, part)| match nth % 2 {
+                0 => part.split_whitespace().collect(),
+                _ => vec![part],
+            });
+            let said = self.refusal(&words.collect::<Vec<_>>(), &[]);
+            files.iter().fold(said, |said, (name, path)| said.replace(path, &format!("{{{name}}}")))
+        });
     }
 
     /// Draws into a folder of this name, and passes the panels of the drawing to `check`.

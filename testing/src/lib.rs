@@ -6,6 +6,7 @@
 //! | [`start`] | | programs as a user starts them |
 //! | [`nodes`] | | nodes to start them on |
 //! | `program`, `example` | `program` | programs to compare with, and example kernels |
+//! | `filled` | `runtime` | programs that run on threads, on arrays that are filled from their indices |
 //! | `planner` | `planner` | random problems for the planner, and the meaning of its answers |
 //! | `laws` | `runtime`; for plans that are run `polyshard` | laws that hold for any ranks of a world |
 //! | `random` | `polyshard` | random kernels, meshes, sizes and schedules |
@@ -25,6 +26,8 @@ pub mod command_line;
 #[cfg(feature = "program")]
 pub mod example;
 #[cfg(feature = "runtime")]
+pub mod filled;
+#[cfg(feature = "runtime")]
 pub mod laws;
 pub mod nodes;
 #[cfg(feature = "planner")]
@@ -34,5 +37,8 @@ pub mod program;
 #[cfg(feature = "polyshard")]
 pub mod random;
 pub mod start;
+#[cfg(feature = "polyshard")]
+#[path = "../../dsl/src/tests/transcript.rs"]
+mod transcript;
 #[cfg(feature = "polyshard")]
 pub mod written;

@@ -77,6 +77,17 @@ pub fn run_with(variables: &[&str], start: Start, program: &Path, arguments: &[&
     run(start, Path::new("env"), &[variables, &[program], arguments].concat(), limit)
 }
 
+/// What a program of laws prints on this many ranks, on which the laws must hold.
+///
+/// # Panics
+/// If it fails, or as [`run`].
+#[track_caller]
+pub fn laws(start: Start, program: &Path, ranks: usize, limit: Duration) -> String {
+    let ended = run(start, program, &[&format!("--ranks={ranks}")], limit);
+    assert!(ended.success, "{start:?}, {ranks} ranks, after {:?}:\n{}", ended.took, ended.stderr);
+    ended.stdout
+}
+
 /// Returns whether the child succeeded; ends it at the deadline.
 fn wait(child: &mut Child, deadline: Instant) -> Option<bool> {
     loop {

@@ -5,7 +5,7 @@ mod flags;
 #[cfg(target_os = "linux")]
 mod outputs;
 mod ranks;
-mod schedules;
+pub(crate) mod schedules;
 
 use polyshard_testing::example_path;
 use polyshard_testing::start::{Ended, Start, run};

@@ -6,6 +6,7 @@ use polyshard::runtime::Transport;
 use polyshard::schedule::Clause;
 use polyshard::source::{SourceOptions, rust_source};
 use polyshard::text::parse_kernel;
+use polyshard_testing::filled;
 
 /// The bytes per rank and step that the explanation states for one tensor.
 fn stated(program: &Program, tensor: &str) -> u64 {
@@ -19,10 +20,7 @@ fn stated(program: &Program, tensor: &str) -> u64 {
 /// The maximum of the bytes that one rank receives in a run, on arrays filled from their indices.
 fn received(program: &Program) -> u64 {
     let ranks = polyshard::spmd(program.mesh().size(), |world| {
-        let inputs = program.shardings().take(program.kernel().inputs().len());
-        let inputs =
-            inputs.map(|sharding| DistArray::<f64>::from_fn(world, sharding, |at| at.iter().sum::<usize>() as f64));
-        let inputs = inputs.collect::<polyshard::runtime::Result<Vec<_>>>()?;
+        let inputs = filled::inputs(world, program, |_, at| at.iter().sum::<usize>() as f64)?;
         let before = world.bytes_received();
         program.run(world, &inputs.iter().collect::<Vec<_>>())?;
         Ok(world.bytes_received() - before)
@@ -114,9 +112,7 @@ fn what_is_only_held_on_the_way_is_stated_too() {
 /// The shards of all ranks after a run, and the maximum of the bytes that one rank receives.
 fn run(program: &Program, transport: Transport) -> (Vec<Vec<u64>>, u64) {
     let ranks = polyshard::spmd(program.mesh().size(), |world| {
-        let filled = |sharding| DistArray::from_fn(world, sharding, |at| 1.0 / (1 + 7 * at[0]) as f64);
-        let inputs: Vec<DistArray<f64>> =
-            program.inputs().map(|array| filled(&array.sharding)).collect::<polyshard::runtime::Result<_>>()?;
+        let inputs = filled::inputs(world, program, |_, at| 1.0 / (1 + 7 * at[0]) as f64)?;
         let mut prepared = program.prepare(world)?.with_transport(transport);
         let before = world.bytes_received();
         let sums = prepared.run(&inputs.iter().collect::<Vec<_>>())?;

@@ -4,14 +4,14 @@
 //! `UPDATE_EXPECT=1 cargo test --test it golden` writes the files anew.
 
 use expect_test::expect_file;
-use ndarray::{ArrayD, ArrayViewD, ArrayViewMutD, IxDyn};
+use ndarray::{ArrayViewD, ArrayViewMutD};
 use polyshard::planner::placement::{ParallelismMatrix, PlacedMesh};
 use polyshard::planner::reduce::Strategy;
 use polyshard::prelude::*;
 use polyshard::program::{Algorithm, LegId, StagedLeg, TransferId};
-use polyshard::runtime;
-use polyshard::runtime::{Progress, Transport, reference};
+use polyshard::runtime::{Progress, Transport};
 use polyshard::source::{SourceOptions, rust_source};
+use polyshard_testing::filled::{inputs, sequential};
 use polyshard_testing::laws::reduce::machine;
 use polyshard_testing::random::Choices;
 use polyshard_testing::random::staged::staged;
@@ -60,12 +60,13 @@ golden! {
     together "../golden/together.rs"
 }
 
+fn matmul() -> Schedule {
+    kernel! { fn matmul(A: [f64; 13, 17], B: [f64; 17, 11]) -> C: [f64; 13, 11] { C[m, n] += A[m, k] * B[k, n] } }
+}
+
 fn tiled(mesh: &Mesh) -> Schedule {
     vars!(m, n, k, mo, mi, no, ni, ko, ki);
-    let matmul = kernel! {
-        fn matmul(A: [f64; 13, 17], B: [f64; 17, 11]) -> C: [f64; 13, 11] { C[m, n] += A[m, k] * B[k, n] }
-    };
-    matmul.distribute([m, n], [mo, no], [mi, ni], mesh).divide(k, ko, ki, 2).reorder([mo, no, ko, mi, ni, ki])
+    matmul().distribute([m, n], [mo, no], [mi, ni], mesh).divide(k, ko, ki, 2).reorder([mo, no, ko, mi, ni, ki])
 }
 
 fn plain(schedule: Schedule, mesh: &Mesh) -> Schedule {
@@ -85,7 +86,7 @@ macro_rules! check {
         let source = rust_source(&program, &SourceOptions::default());
         expect_file![concat!("../golden/", stringify!($module), ".rs")].assert_eq(&source);
         let shards = polyshard::spmd(program.mesh().size(), |world| {
-            let $arrays: Vec<_> = inputs::<$type>(world, &program)?;
+            let $arrays: Vec<_> = inputs::<$type>(world, &program, value)?;
             let executed = program.run(world, &$arrays.iter().collect::<Vec<_>>())?;
             let ways = [
                 (Transport::Auto, Progress::Slices),
@@ -104,30 +105,13 @@ macro_rules! check {
             Ok(executed.gather(world)?)
         });
         let found = shards.expect("the program runs").into_iter().flatten().next().expect("rank 0 gathers");
-        assert_eq!(found, sequential::<$type>(&program));
+        assert_eq!(found, sequential::<$type>(&program, false, value));
     }};
 }
 
 fn value<T: polyshard::runtime::Element>(tensor: usize, index: &[usize]) -> T {
     let sum: usize = index.iter().zip([7, 3, 5]).map(|(i, factor)| i * factor).sum::<usize>() + 4 * tensor;
     num_traits::NumCast::from((sum % 11) as i64 - 5).expect("a small integer is of every type")
-}
-
-fn inputs<T: polyshard::runtime::Element>(world: &World, program: &Program) -> runtime::Result<Vec<DistArray<T>>> {
-    let inputs = program.shardings().enumerate().take(program.kernel().inputs().len());
-    inputs.map(|(i, sharding)| DistArray::from_fn(world, sharding, |index| value(i, index))).collect()
-}
-
-fn sequential<T: polyshard::runtime::Element>(program: &Program) -> ArrayD<T> {
-    let inputs = program.kernel().inputs().iter().enumerate().map(|(i, tensor)| {
-        ArrayD::from_shape_fn(IxDyn(&tensor.shape), |index| {
-            value(i, &(0..tensor.ndim()).map(|dim| index[dim]).collect::<Vec<_>>())
-        })
-    });
-    let inputs: Vec<ArrayD<T>> = inputs.collect();
-    let apply = |inputs: &[&ArrayD<T>]| reference(program.kernel(), inputs, None).expect("the shapes are the kernel's");
-    let first = apply(&inputs.iter().collect::<Vec<_>>());
-    (1..program.nest().applications()).fold(first, |found, _| apply(&[&found]))
 }
 
 fn square() -> Mesh {
@@ -175,10 +159,7 @@ fn cannon_source_is_pinned_compiles_and_agrees() {
 #[test]
 fn cannon_from_plain_blocks_aligns_them_first() {
     let mesh = Mesh::new([("x", 3), ("y", 3)]);
-    let matmul = kernel! {
-        fn matmul(A: [f64; 13, 17], B: [f64; 17, 11]) -> C: [f64; 13, 11] { C[m, n] += A[m, k] * B[k, n] }
-    };
-    let schedule = matmul
+    let schedule = matmul()
         .distribute(["m", "n"], ["mo", "no"], ["mi", "ni"], &mesh)
         .divide("k", "ko", "ki", 3)
         .reorder(["mo", "no", "ko", "mi", "ni", "ki"])
@@ -291,44 +272,37 @@ fn source_of_a_torus_is_pinned_compiles_and_agrees() {
     check!(torus, schedule, f64, |prepared, arrays| prepared.run(&arrays[0], &arrays[1]));
 }
 
-/// A halo that is in flight while the interior is computed.
-#[test]
-fn source_that_computes_the_interior_first_is_pinned_compiles_and_agrees() {
+/// The loops over i and j in blocks on a mesh of 3 by 2, with A and B where they are computed.
+fn in_blocks(kernel: Schedule) -> Schedule {
     vars!(i, j);
     let mesh = Mesh::new([("x", 3), ("y", 2)]);
     let [x, y] = mesh.axes();
+    let blocks = kernel.distribute([i, j], ["io", "jo"], ["ii", "ji"], &mesh);
+    blocks.shard("A", [i.at(x), j.at(y)]).shard("B", [i.at(x), j.at(y)])
+}
+
+/// A halo that is in flight while the interior is computed.
+#[test]
+fn source_that_computes_the_interior_first_is_pinned_compiles_and_agrees() {
     let (m, n) = (14, 11);
     let kernel = kernel! {
         fn blur(A: [f64; m, n]) -> B: [f64; m, n] {
             B[i, j] = (A[i - 1, j] else 0.0) + (A[i + 1, j] else 0.0) + A[i, (j - 1) % n] + A[i, (j + 1) % n] - 0.5 * A[i, j]
         }
     };
-    let schedule = kernel
-        .distribute([i, j], ["io", "jo"], ["ii", "ji"], &mesh)
-        .shard("A", [i.at(x), j.at(y)])
-        .shard("B", [i.at(x), j.at(y)])
-        .interior_first("A");
-    check!(interior_first, schedule, f64, |prepared, arrays| prepared.run(&arrays[0]));
+    check!(interior_first, in_blocks(kernel).interior_first("A"), f64, |prepared, arrays| prepared.run(&arrays[0]));
 }
 
 /// A halo for three applications of a kernel.
 #[test]
 fn source_of_time_steps_is_pinned_compiles_and_agrees() {
-    vars!(i, j);
-    let mesh = Mesh::new([("x", 3), ("y", 2)]);
-    let [x, y] = mesh.axes();
     let (m, n) = (14, 11);
     let kernel = kernel! {
         fn blur(A: [f64; m, n]) -> B: [f64; m, n] {
             B[i, j] = (A[i - 1, j] else 0.0) + (A[i + 1, j] else 0.0) + A[i, (j - 1) % n] - 0.5 * A[i, j]
         }
     };
-    let schedule = kernel
-        .distribute([i, j], ["io", "jo"], ["ii", "ji"], &mesh)
-        .shard("A", [i.at(x), j.at(y)])
-        .shard("B", [i.at(x), j.at(y)])
-        .halo("A", 3);
-    check!(time_steps, schedule, f64, |prepared, arrays| prepared.run(&arrays[0]));
+    check!(time_steps, in_blocks(kernel).halo("A", 3), f64, |prepared, arrays| prepared.run(&arrays[0]));
 }
 
 /// Sums at one of the ranks along `z`.
@@ -337,10 +311,7 @@ fn johnson_source_is_pinned_compiles_and_agrees() {
     vars!(m, n, k, mo, mi, no, ni, ko, ki);
     let mesh = Mesh::new([("x", 2), ("y", 2), ("z", 2)]);
     let [x, y, z] = mesh.axes();
-    let matmul = kernel! {
-        fn matmul(A: [f64; 13, 17], B: [f64; 17, 11]) -> C: [f64; 13, 11] { C[m, n] += A[m, k] * B[k, n] }
-    };
-    let schedule = matmul
+    let schedule = matmul()
         .distribute([m, n, k], [mo, no, ko], [mi, ni, ki], &mesh)
         .shard("A", [m.at(x), k.at(z), pin(y, 0)])
         .shard("B", [k.at(z), n.at(y), pin(x, 0)])
@@ -381,10 +352,7 @@ fn sums_by_a_procedure_are_pinned_compile_and_agree() {
     vars!(m, n, k, mo, mi, ko, ki, po, pi);
     let mesh = Mesh::new([("x", 2), ("z", 4)]);
     let [x, z] = mesh.axes();
-    let matmul = kernel! {
-        fn matmul(A: [f64; 13, 17], B: [f64; 17, 11]) -> C: [f64; 13, 11] { C[m, n] += A[m, k] * B[k, n] }
-    };
-    let schedule = matmul
+    let schedule = matmul()
         .distribute([m, k], [mo, ko], [mi, ki], &mesh)
         .divide(mi, po, pi, 2)
         .reorder([po, pi, n, ki])
@@ -403,10 +371,7 @@ fn collectives_in_stages_are_pinned_compile_and_agree() {
     vars!(m, n, k, mo, mi, ko, ki);
     let mesh = Mesh::new([("x", 4), ("z", 4)]);
     let [x, z] = mesh.axes();
-    let matmul = kernel! {
-        fn matmul(A: [f64; 13, 17], B: [f64; 17, 11]) -> C: [f64; 13, 11] { C[m, n] += A[m, k] * B[k, n] }
-    };
-    let schedule = matmul
+    let schedule = matmul()
         .distribute([m, k], [mo, ko], [mi, ki], &mesh)
         .shard("A", [m.at(x), k.at(z)])
         .shard("B", [k.at(z), pin(x, 1)])
@@ -527,10 +492,7 @@ fn source_of_a_block_cyclic_product_is_pinned_compiles_and_agrees() {
     vars!(m, n, k);
     let mesh = square();
     let [x, y] = mesh.axes();
-    let matmul = kernel! {
-        fn matmul(A: [f64; 13, 17], B: [f64; 17, 11]) -> C: [f64; 13, 11] { C[m, n] += A[m, k] * B[k, n] }
-    };
-    let schedule = matmul
+    let schedule = matmul()
         .split(m, "mb", "mi", 2)
         .split("mb", "mt", "mp", 2)
         .split(n, "nb", "ni", 3)

@@ -1,11 +1,11 @@
 //! The kernel language: indices, functions, choices and division have the same meaning in emitted source, in the
 //! executor and in the sequential reference, however the loops are distributed over ranks.
 
-use ndarray::{ArrayD, IxDyn};
+use ndarray::ArrayD;
 use polyshard::prelude::*;
-use polyshard::runtime;
-use polyshard::runtime::reference;
+use polyshard::runtime::Result;
 use polyshard::schedule::Trace;
+use polyshard_testing::filled;
 
 kernel! {
     fn smooth(A: [f32; 700], B: [f32; 700]) -> C: [f32; 700] {
@@ -161,38 +161,23 @@ kernel! {
     .expect(C, local)
 }
 
-fn inputs<T: Element>(
-    world: &World,
-    program: &Program,
-    value: fn(usize, usize) -> T,
-) -> runtime::Result<Vec<DistArray<T>>> {
-    let inputs = program.shardings().enumerate().take(program.kernel().inputs().len());
-    let array = |(tensor, sharding): (usize, &Sharding)| {
-        DistArray::from_fn(world, sharding, |index| value(tensor, flat(index, sharding.shape())))
-    };
-    inputs.map(array).collect()
+/// The element at an index, from a function of its number in its array.
+fn numbered<T: Element>(program: &Program, value: fn(usize, usize) -> T) -> impl Fn(usize, &[usize]) -> T + Sync {
+    let shapes: Vec<_> = program.kernel().tensors().map(|tensor| tensor.shape.clone()).collect();
+    move |tensor, index| value(tensor, index.iter().zip(&shapes[tensor]).fold(0, |sum, (i, extent)| sum * extent + i))
 }
 
-fn flat(index: &[usize], shape: &[usize]) -> usize {
-    index.iter().zip(shape).fold(0, |sum, (i, extent)| sum * extent + i)
+fn inputs<T: Element>(world: &World, program: &Program, value: fn(usize, usize) -> T) -> Result<Vec<DistArray<T>>> {
+    filled::inputs(world, program, numbered(program, value))
 }
 
 fn sequential<T: Element>(program: &Program, value: fn(usize, usize) -> T) -> ArrayD<T> {
-    let array = |(position, tensor): (usize, &polyshard::program::Tensor)| {
-        let elements = (0..tensor.shape.iter().product()).map(|i| value(position, i)).collect();
-        ArrayD::from_shape_vec(IxDyn(&tensor.shape), elements).expect("as many as the shape says")
-    };
-    let inputs: Vec<_> = program.kernel().inputs().iter().enumerate().map(array).collect();
-    reference(program.kernel(), &inputs.iter().collect::<Vec<_>>(), None).expect("the shapes are the kernel's")
+    filled::sequential(program, false, numbered(program, value))
 }
 
 /// The result of the executor.
 fn executed<T: Element>(program: &Program, value: fn(usize, usize) -> T) -> ArrayD<T> {
-    let shards = polyshard::spmd(program.mesh().size(), |world| {
-        let arrays = inputs::<T>(world, program, value)?;
-        Ok(program.run(world, &arrays.iter().collect::<Vec<_>>())?.gather(world)?)
-    });
-    shards.expect("the program runs").into_iter().flatten().next().expect("rank 0 gathers")
+    filled::run(program, numbered(program, value)).0
 }
 
 /// All bits except those that distinguish NaNs.

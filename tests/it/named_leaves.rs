@@ -5,9 +5,9 @@ use ndarray::{ArrayD, ArrayView2, ArrayViewD, ArrayViewMutD, Ix2, IxDyn};
 use polyshard::leaf::register;
 use polyshard::prelude::*;
 use polyshard::program::Kernel;
-use polyshard::runtime::reference;
 use polyshard::schedule::Trace;
 use polyshard::text::parse_kernel;
+use polyshard_testing::filled::{run_into, sequential};
 #[cfg(feature = "mpi")]
 use polyshard_testing::start::{Start, run};
 
@@ -41,31 +41,6 @@ fn element<T: Element>(tensor: usize, index: &[usize]) -> T {
     num_traits::NumCast::from((sum % 11) as i64 - 5).expect("a small integer is of every type")
 }
 
-/// The result of the program, run into an output that is not empty.
-fn result<T: Element>(program: &Program) -> ArrayD<T> {
-    let shards = polyshard::spmd(program.mesh().size(), |world| {
-        let arrays = program.shardings().enumerate();
-        let arrays = arrays.map(|(i, sharding)| DistArray::from_fn(world, sharding, |index| element::<T>(i, index)));
-        let mut arrays = arrays.collect::<polyshard::runtime::Result<Vec<_>>>()?;
-        let mut output = arrays.pop().expect("a kernel has an output");
-        program.run_into(world, &arrays.iter().collect::<Vec<_>>(), &mut output)?;
-        Ok(output.gather(world)?)
-    });
-    shards.expect("the program runs").into_iter().flatten().next().expect("rank 0 gathers")
-}
-
-fn sequential<T: Element>(program: &Program) -> ArrayD<T> {
-    let array = |(i, tensor): (usize, &polyshard::program::Tensor)| {
-        ArrayD::from_shape_fn(IxDyn(&tensor.shape), |index| {
-            element::<T>(i, &(0..tensor.ndim()).map(|dim| index[dim]).collect::<Vec<_>>())
-        })
-    };
-    let arrays: Vec<_> = program.kernel().tensors().enumerate().map(array).collect();
-    let (output, inputs) = arrays.split_last().expect("a kernel has an output");
-    let inputs: Vec<_> = inputs.iter().collect();
-    reference(program.kernel(), &inputs, Some(output.clone())).expect("the shapes are the kernel's")
-}
-
 /// Checks that the program needs a leaf with this meaning, and gives the sequential result.
 #[track_caller]
 fn check<T: Element>(schedule: &Schedule, statement: &str) {
@@ -73,7 +48,7 @@ fn check<T: Element>(schedule: &Schedule, statement: &str) {
     let needs = format!(", to be registered as {statement}\n");
     assert!(program.explain().contains(&needs), "{statement}: {}", program.explain());
     assert!(program.to_string().contains(&format!(": {statement}\n")), "{program}");
-    assert_eq!(result::<T>(&program), sequential::<T>(&program), "{program}");
+    assert_eq!(run_into::<T>(&program, element), sequential(&program, true, element), "{program}");
 }
 
 fn summa(matmul: Schedule, mesh: &Mesh) -> Schedule {

@@ -1,9 +1,8 @@
 //! Periodic indices: rings and tori, of any size on any mesh, against the sequential result; and the bytes received.
 
-use ndarray::{ArrayD, IxDyn};
 use polyshard::prelude::*;
 use polyshard::program::{Leg, Owners};
-use polyshard::runtime::reference;
+use polyshard_testing::filled::{self, sequential};
 use polyshard_testing::program::ByExchange;
 
 /// A different value for every element of a tensor, small enough for sums to be exact.
@@ -12,34 +11,13 @@ fn value<T: Element>(tensor: usize, index: &[usize]) -> T {
     num_traits::NumCast::from((sum % 23) as i64 - 9).expect("a small integer is of every type")
 }
 
-fn sequential<T: Element>(program: &Program) -> ArrayD<T> {
-    let inputs = program.kernel().inputs().iter().enumerate().map(|(i, tensor)| {
-        ArrayD::from_shape_fn(IxDyn(&tensor.shape), |index| {
-            value(i, &(0..tensor.ndim()).map(|dim| index[dim]).collect::<Vec<_>>())
-        })
-    });
-    let inputs: Vec<ArrayD<T>> = inputs.collect();
-    reference(program.kernel(), &inputs.iter().collect::<Vec<_>>(), None).expect("the shapes are the kernel's")
-}
-
 /// Runs the program as derived, and with every route replaced by an exchange; returns the bytes that each rank received
 /// in the first run.
 fn check<T: Element>(schedule: &Schedule) -> Vec<u64> {
     let program = schedule.lower().unwrap_or_else(|error| panic!("{error}\n{schedule}"));
-    let expected = sequential::<T>(&program);
+    let expected = sequential::<T>(&program, false, value);
     let run = |program: &Program| {
-        let ran = polyshard::spmd(program.mesh().size(), |world| {
-            let inputs = program.shardings().enumerate().take(program.kernel().inputs().len());
-            let inputs = inputs.map(|(i, sharding)| DistArray::from_fn(world, sharding, |index| value(i, index)));
-            let inputs: Vec<DistArray<T>> = inputs.collect::<polyshard::runtime::Result<_>>()?;
-            let before = world.bytes_received();
-            let output = program.run(world, &inputs.iter().collect::<Vec<_>>())?;
-            let received = world.bytes_received() - before;
-            Ok::<_, polyshard::Error>((received, output.gather(world)?))
-        });
-        let ran = ran.unwrap_or_else(|error| panic!("{error}\n{schedule}\n{program}"));
-        let received: Vec<u64> = ran.iter().map(|rank| rank.0).collect();
-        let found = ran.into_iter().find_map(|rank| rank.1).expect("rank 0 gathers");
+        let (found, received) = filled::run::<T>(program, value);
         assert_eq!(found, expected, "{schedule}\n{program}");
         let most = program.report().traffic_bytes;
         assert!(received.iter().all(|&bytes| bytes <= most), "{received:?} bytes received, at most {most} foretold");

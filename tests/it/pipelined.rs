@@ -1,6 +1,7 @@
 //! Pipelined loops, with transfers that begin ahead or end later: the same bits as without, whatever is in flight, and
 //! all ranks end if one fails.
 
+use crate::bad_input::schedules::refusal;
 use expect_test::expect;
 use ndarray::{ArrayViewD, ArrayViewMutD};
 use polyshard::leaf;
@@ -9,6 +10,7 @@ use polyshard::prelude::*;
 use polyshard::program::{Direction, Leg, Owners};
 use polyshard::runtime::{Transport, spmd_emulated, spmd_emulated_shaken};
 use polyshard::schedule::ErrorKind;
+use polyshard_testing::filled::inputs;
 use polyshard_testing::laws::product::Draw;
 use polyshard_testing::program::ByExchange;
 use polyshard_testing::random::Choices;
@@ -38,6 +40,27 @@ fn schedule(kind: usize, choices: &[u32]) -> Schedule {
     }
 }
 
+/// The programs of a random schedule that wait for transfers and that begin them ahead, if there are such.
+fn pair(kind: usize, choices: &[u32], depth: usize) -> Result<Option<[Program; 2]>, TestCaseError> {
+    let schedule = schedule(kind, choices);
+    // Sums in any order are taken in the communicator's order.
+    let Some(waiting) = schedule.lower().ok().filter(|program| !program.nest().any_order()) else { return Ok(None) };
+    let ahead = pipelined(&schedule, depth).map_err(|error| TestCaseError::fail(error.to_string()))?;
+    Ok(ahead.map(|ahead| [waiting, ahead]))
+}
+
+/// The programs of a random stencil that wait for the halo and that compute the interior first, if there are such.
+fn stencil_pair(choices: &[u32]) -> Option<[Program; 2]> {
+    let schedule = stencil_of(DType::F64, &mut Choices::new(choices));
+    let first = interior_first(&schedule)?;
+    Some([schedule, first].map(|schedule| schedule.lower().expect("it was lowered before")))
+}
+
+/// The failure of a program.
+fn failed(program: &Program) -> impl Fn(polyshard::Error) -> TestCaseError {
+    move |error| TestCaseError::fail(format!("{error}\n{program}"))
+}
+
 /// The bits of the output on this rank, for inputs whose sums depend on the order of their terms; runs by messages,
 /// twice.
 fn bits(world: &World, program: &Program) -> polyshard::Result<Vec<u64>> {
@@ -45,16 +68,12 @@ fn bits(world: &World, program: &Program) -> polyshard::Result<Vec<u64>> {
 }
 
 fn bits_by(world: &World, program: &Program, transport: Transport) -> polyshard::Result<Vec<u64>> {
-    let inputs = program.inputs().enumerate().map(|(nth, array)| {
-        let element = |at: &[usize]| {
-            let mixed = at.iter().fold(nth as u64 + 1, |all, &at| {
-                all.wrapping_mul(31).wrapping_add(at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            });
-            (mixed >> 11) as f64 / (1u64 << 53) as f64 - 0.5
-        };
-        DistArray::from_fn(world, &array.sharding, element)
-    });
-    let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+    let inputs = inputs(world, program, |nth, at| {
+        let mixed = at.iter().fold(nth as u64 + 1, |all, &at| {
+            all.wrapping_mul(31).wrapping_add(at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        });
+        (mixed >> 11) as f64 / (1u64 << 53) as f64 - 0.5
+    })?;
     let mut prepared = program.prepare::<f64>(world)?.with_transport(transport);
     let mut found = Vec::new();
     for _ in 0..2 {
@@ -82,21 +101,14 @@ proptest! {
     fn random_schedules_give_the_same_bits_pipelined(
         kind in 0usize..3, choices in prop::collection::vec(0u32..5040, 0..90), depth in 1usize..5, seed in 0usize..70,
     ) {
-        let schedule = schedule(kind, &choices);
-        // Sums in any order are taken in the communicator's order.
-        let Some(waiting) = schedule.lower().ok().filter(|program| !program.nest().any_order()) else { return Ok(()) };
-        let Some(ahead) = pipelined(&schedule, depth).map_err(|error| TestCaseError::fail(error.to_string()))? else {
-            return Ok(());
-        };
+        let Some([waiting, ahead]) = pair(kind, &choices, depth)? else { return Ok(()) };
         let ranks = waiting.mesh().size();
-        let run = |program: &Program| polyshard::spmd(ranks, |world| bits(world, program));
-        let expected = run(&waiting).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let run = |program: &Program| polyshard::spmd(ranks, |world| bits(world, program)).map_err(failed(program));
+        let expected = run(&waiting)?;
         for program in [&ahead, &ahead.by_exchange()] {
-            let found = run(program).map_err(|error| TestCaseError::fail(format!("{error}\n{program}")))?;
-            prop_assert!(found == expected, "{}", program);
+            prop_assert!(run(program)? == expected, "{}", program);
             let found = spmd_emulated(&machine(ranks, seed), 0.01, |world| bits(world, program));
-            let found = found.map_err(|error| TestCaseError::fail(format!("{error}\n{program}")))?;
-            prop_assert!(found == expected, "on emulated links\n{}", program);
+            prop_assert!(found.map_err(failed(program))? == expected, "on emulated links\n{}", program);
         }
     }
 }
@@ -108,20 +120,15 @@ proptest! {
     fn random_stencils_give_the_same_bits_with_the_interior_first(
         choices in prop::collection::vec(0u32..5040, 0..40), seed in 0usize..70,
     ) {
-        let schedule = stencil_of(DType::F64, &mut Choices::new(&choices));
-        let Some(first) = interior_first(&schedule) else { return Ok(()) };
-        let [waiting, first] = [schedule, first].map(|schedule| schedule.lower().expect("it was lowered before"));
+        let Some([waiting, first]) = stencil_pair(&choices) else { return Ok(()) };
         let ranks = waiting.mesh().size();
-        let expected = polyshard::spmd(ranks, |world| bits(world, &waiting));
-        let expected = expected.map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let expected = polyshard::spmd(ranks, |world| bits(world, &waiting)).map_err(failed(&waiting))?;
         for transport in [Transport::Messages, Transport::Auto] {
             let found = polyshard::spmd(ranks, |world| bits_by(world, &first, transport));
-            let found = found.map_err(|error| TestCaseError::fail(format!("{error}\n{first}")))?;
-            prop_assert!(found == expected, "{:?}\n{}", transport, first);
+            prop_assert!(found.map_err(failed(&first))? == expected, "{:?}\n{}", transport, first);
         }
         let found = spmd_emulated(&machine(ranks, seed), 0.01, |world| bits(world, &first));
-        let found = found.map_err(|error| TestCaseError::fail(format!("{error}\n{first}")))?;
-        prop_assert!(found == expected, "on emulated links\n{}", first);
+        prop_assert!(found.map_err(failed(&first))? == expected, "on emulated links\n{}", first);
     }
 }
 
@@ -194,24 +201,10 @@ fn nothing_is_hidden_behind_an_interior_that_is_empty() {
 
 #[test]
 fn what_cannot_come_while_the_interior_is_computed_is_refused() {
-    let said = |schedule: Schedule| schedule.lower().expect_err("it is refused").to_string();
+    let said = |schedule| refusal(schedule, file!());
     let mesh = Mesh::new([("x", 2), ("y", 2)]);
     let twice = blurred(14, &mesh).interior_first("u").interior_first("u");
-    expect![[r#"
-        schedule step 5, `interior_first(u)`: `u` already has `interior_first` in step 4; remove one of the two
-          --> tests/it/pipelined.rs:199:56"#]]
-    .assert_eq(&said(twice));
-    expect![[r#"
-        schedule step 4, `interior_first(w)`: no tensor `w`; the tensors are u, v
-          --> tests/it/pipelined.rs:207:41"#]]
-    .assert_eq(&said(blurred(14, &mesh).interior_first("w")));
-    expect![[r#"
-        schedule step 4, `expect_overlap(u, 0.5)`: at most 0.0 % of the transfer of `u`, halo(x: -1..=1, y: -1..=0), can be hidden, not 50.0 %: all of the leaf waits for it; add `interior_first(u)`
-          --> tests/it/pipelined.rs:210:83"#]].assert_eq(&said(blurred(14, &mesh).expect_overlap("u", 0.5)));
     let product = summa(&mesh, [8, 8, 8], 2).interior_first("A");
-    expect![[r#"
-        schedule step 9, `interior_first(A)`: the interior cannot be computed before `A` has arrived: it is not fetched as a halo; leave `interior_first` out, or communicate `A` as a halo at the innermost loop around a nest
-          --> tests/it/pipelined.rs:211:46"#]].assert_eq(&said(product));
     vars!(i, io, ii);
     let line = Mesh::new([("x", 3)]);
     let [x] = line.axes();
@@ -219,9 +212,26 @@ fn what_cannot_come_while_the_interior_is_computed_is_refused() {
         fn windows(u: [f64; 12], w: [f64; 3]) -> v: [f64; 10] { v[i] += u[i + r] * w[r] }
     };
     let windows = windows.distribute([i], [io], [ii], &line).shard("u", [dim(0).at(x)]).shard("v", [i.at(x)]);
+    let refusals = [
+        said(twice),
+        said(blurred(14, &mesh).interior_first("w")),
+        said(blurred(14, &mesh).expect_overlap("u", 0.5)),
+        said(product),
+        said(windows.interior_first("u")),
+    ];
     expect![[r#"
-        schedule step 4, `interior_first(u)`: the interior cannot be computed before `u` has arrived: the leaf adds up terms, in an order that depends on how it is cut; leave `interior_first` out, or communicate `u` as a halo at the innermost loop around a nest
-          --> tests/it/pipelined.rs:224:72"#]].assert_eq(&said(windows.interior_first("u")));
+        schedule step 5, `interior_first(u)`:
+            `u` already has `interior_first` in step 4; remove one of the two
+        schedule step 4, `interior_first(w)`:
+            no tensor `w`; the tensors are u, v
+        schedule step 4, `expect_overlap(u, 0.5)`:
+            at most 0.0 % of the transfer of `u`, halo(x: -1..=1, y: -1..=0), can be hidden, not 50.0 %: all of the leaf waits for it; add `interior_first(u)`
+        schedule step 9, `interior_first(A)`:
+            the interior cannot be computed before `A` has arrived: it is not fetched as a halo; leave `interior_first` out, or communicate `A` as a halo at the innermost loop around a nest
+        schedule step 4, `interior_first(u)`:
+            the interior cannot be computed before `u` has arrived: the leaf adds up terms, in an order that depends on how it is cut; leave `interior_first` out, or communicate `u` as a halo at the innermost loop around a nest
+    "#]]
+    .assert_eq(&refusals.concat());
 }
 
 /// Without this, the properties above would hold even if no random schedule were pipelined.
@@ -455,44 +465,43 @@ fn what_cannot_begin_ahead_is_refused_with_the_reason() {
         let error = refused(schedule);
         format!("{}\nhelp: {}", error.message(), error.help().unwrap_or_default())
     };
-    expect![[r#"
-        transfers cannot begin 0 iterations ahead
-        help: give a number from 1 to 64; 1 is enough where panels are equal"#]]
-    .assert_eq(&said(placed().pipeline("ko", 0)));
-    expect![[r#"
-        transfers cannot begin 65 iterations ahead
-        help: give a number from 1 to 64; 1 is enough where panels are equal"#]]
-    .assert_eq(&said(placed().pipeline("ko", 65)));
-    expect![[r#"
-        nothing is communicated at `mi`, so there is nothing to pipeline
-        help: communicate a tensor at `mi`; `A` is communicated at `ko`, `B` is communicated at `ko`, `C` is communicated after all loops"#]]
-    .assert_eq(&said(placed().pipeline("mi", 1)));
-    expect![[r#"
-        loop `mo` is bound to mesh axis `x` and cannot be moved or changed
-        help: pipeline a serial loop, at which something is communicated"#]]
-    .assert_eq(&said(placed().pipeline("mo", 1)));
-    expect![[r#"
-        `ko` is already pipelined in step 9
-        help: remove one of the two"#]]
-    .assert_eq(&said(placed().pipeline("ko", 1).pipeline("ko", 2)));
-    expect![[r#"
-        loop `ki` is tensorized, so it is inside the leaf
-        help: pipeline a loop outside it"#]]
-    .assert_eq(&said(placed().tensorize(["mi", "ni", "ki"]).pipeline("ki", 1)));
     let ring = summa(&mesh, [8; 3], 2).rotate("ko", ["mo", "no"]);
-    expect![[r#"
-        the transfer of `A`, shift(y, 1), cannot be pipelined with depth 2: a tile comes from the neighbour that held it in the previous iteration
-        help: pipeline it with depth 1"#]].assert_eq(&said(ring.clone().pipeline("ko", 2)));
-    assert!(ring.pipeline("ko", 1).lower().is_ok());
     let sums = |ranks| summed(&Mesh::new([("x", ranks)]), [8; 3], ranks, "reduce");
     let travelling = sums(2).rotate("mo", ["ko"]).pipeline("mo", 1);
-    expect![[r#"
-        the transfer of `C`, shift(x, 1), cannot be pipelined with depth 1: partial sums move on to the next rank in each iteration, where the next terms are added
-        help: pipeline a loop at which only inputs are communicated, or leave `pipeline` out"#]].assert_eq(&said(travelling));
-    expect![[r#"
-        the transfer of `C`, reduce(x), cannot be pipelined with depth 1: the communication library adds up the terms in its own order, while all ranks wait
-        help: leave `reassociate` out, so that they are added up in the order of the ranks"#]].assert_eq(&said(sums(2).reassociate("C").pipeline("mo", 1)));
     let unknown = refused(placed().pipeline("kk", 1));
+    let refusals = [
+        said(placed().pipeline("ko", 0)),
+        said(placed().pipeline("ko", 65)),
+        said(placed().pipeline("mi", 1)),
+        said(placed().pipeline("mo", 1)),
+        said(placed().pipeline("ko", 1).pipeline("ko", 2)),
+        said(placed().tensorize(["mi", "ni", "ki"]).pipeline("ki", 1)),
+        said(ring.clone().pipeline("ko", 2)),
+        said(travelling),
+        said(sums(2).reassociate("C").pipeline("mo", 1)),
+    ];
+    expect![[r#"
+        transfers cannot begin 0 iterations ahead
+        help: give a number from 1 to 64; 1 is enough where panels are equal
+        transfers cannot begin 65 iterations ahead
+        help: give a number from 1 to 64; 1 is enough where panels are equal
+        nothing is communicated at `mi`, so there is nothing to pipeline
+        help: communicate a tensor at `mi`; `A` is communicated at `ko`, `B` is communicated at `ko`, `C` is communicated after all loops
+        loop `mo` is bound to mesh axis `x` and cannot be moved or changed
+        help: pipeline a serial loop, at which something is communicated
+        `ko` is already pipelined in step 9
+        help: remove one of the two
+        loop `ki` is tensorized, so it is inside the leaf
+        help: pipeline a loop outside it
+        the transfer of `A`, shift(y, 1), cannot be pipelined with depth 2: a tile comes from the neighbour that held it in the previous iteration
+        help: pipeline it with depth 1
+        the transfer of `C`, shift(x, 1), cannot be pipelined with depth 1: partial sums move on to the next rank in each iteration, where the next terms are added
+        help: pipeline a loop at which only inputs are communicated, or leave `pipeline` out
+        the transfer of `C`, reduce(x), cannot be pipelined with depth 1: the communication library adds up the terms in its own order, while all ranks wait
+        help: leave `reassociate` out, so that they are added up in the order of the ranks
+    "#]]
+    .assert_eq(&(refusals.join("\n") + "\n"));
+    assert!(ring.pipeline("ko", 1).lower().is_ok());
     assert!(matches!(unknown.kind(), ErrorKind::UnknownLoop { .. }), "{unknown}");
 }
 

@@ -50,8 +50,8 @@ fn cyclic<T: Element>(choices: &[u32]) -> Schedule {
 }
 
 /// A random stencil on a mesh of two axes.
-fn stencil(dtype: DType, choices: &[u32]) -> Schedule {
-    stencil_of(dtype, &mut Choices::new(choices))
+fn stencil<T: Element>(choices: &[u32]) -> Schedule {
+    stencil_of(T::DTYPE, &mut Choices::new(choices))
 }
 
 /// Whether a program has more ranks times steps than are all enumerated for an unproved program, which is a guess then.
@@ -154,198 +154,146 @@ fn choices() -> impl Strategy<Value = Vec<u32>> {
     prop::collection::vec(0u32..5040, 0..90)
 }
 
-/// The properties above would hold even if all schedules were refused, so count the kinds of random ones.
-#[test]
-fn random_schedules_are_mostly_legal_and_show_every_pattern() {
+/// More than `least` of the random schedules with these numbers are legal, and their programs show all of `wanted`. The
+/// properties would hold even if all schedules were refused.
+fn all_are_shown(
+    [cases, least]: [usize; 2],
+    schedule: impl Fn(usize, &[u32]) -> Schedule,
+    shown: impl Fn(&Program) -> Vec<String>,
+    wanted: &[&str],
+) {
     use proptest::strategy::ValueTree;
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let mut found = std::collections::BTreeMap::<String, usize>::new();
-    let (cases, mut lowered) = (900, 0);
+    let mut lowered = 0;
     for case in 0..cases {
         let drawn = choices().new_tree(&mut runner).expect("choices need no filter").current();
-        let schedule = match case % 3 {
-            0 => anything::<i64>(&drawn),
-            1 => algorithm::<i64>(&drawn),
-            _ => summed::<i64>(&drawn),
-        };
-        match schedule.lower() {
+        let kinds = match schedule(case, &drawn).lower() {
             Ok(program) => {
                 lowered += 1;
-                for tensor in program.kernel().tensors() {
-                    let pattern = program.pattern(tensor.name.as_str()).expect("a tensor of the kernel").to_string();
-                    let kind = pattern.split('(').next().unwrap_or_default().to_owned();
-                    *found.entry(kind).or_default() += 1;
-                }
-                *found.entry(program.nest().leaf.op.kind().to_string()).or_default() += 1;
-                let partial = program.shardings().any(|sharding| !sharding.partial().is_empty());
-                let levels = |sharding: &Sharding| sharding.dims().iter().any(|dim| dim.levels().len() > 1);
-                let nested = program.shardings().any(levels);
-                *found.entry("blocks of blocks".into()).or_default() += usize::from(nested);
-                *found.entry("partial sums".into()).or_default() += usize::from(partial);
-                let travels = program.nest().output().route.shift().is_some();
-                *found.entry("shift of sums".into()).or_default() += usize::from(travels);
-                let moved = |t: &&TransferView<'_>| t.route.shift().is_some() && t.route.at_owners() != [Leg::InPlace];
-                let count = program.nest().inputs().iter().filter(moved).count();
-                *found.entry("shift after a first step".into()).or_default() += count;
+                shown(&program)
             }
             Err(error) => {
                 let kind = format!("{:?}", error.kind());
-                let kind = kind.split([' ', '{', '(']).next().unwrap_or_default().to_owned();
-                *found.entry(format!("refused: {kind}")).or_default() += 1;
+                vec![format!("refused: {}", kind.split([' ', '{', '(']).next().unwrap_or_default())]
             }
-        }
+        };
+        kinds.into_iter().for_each(|kind| *found.entry(kind).or_default() += 1);
     }
     println!("{lowered} of {cases} lowered: {found:#?}");
-    assert!(lowered > cases / 2, "only {lowered} of {cases} are legal: {found:?}");
-    for pattern in [
-        "local",
-        "broadcast",
-        "shift",
-        "permute",
-        "all_gather",
-        "reduce",
-        "all_reduce",
-        "reduce_scatter",
-        "halo",
-        "permute, broadcast",
-        "exchange",
-        "contraction",
-        "nest",
-        "shift after a first step",
-        "shift of sums",
-        "partial sums",
-        "blocks of blocks",
-    ] {
-        assert!(found.get(pattern).is_some_and(|&count| count > 0), "no {pattern} among {found:?}");
+    assert!(lowered > least, "only {lowered} of {cases} are legal: {found:?}");
+    for pattern in wanted {
+        assert!(found.contains_key(*pattern), "no {pattern} among {found:?}");
     }
 }
 
-/// As above, of stencils: some read corners, some do not.
+/// The name of a pattern.
+fn name(pattern: &Pattern) -> String {
+    pattern.to_string().split('(').next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn random_schedules_are_mostly_legal_and_show_every_pattern() {
+    let schedule = |case: usize, drawn: &[u32]| match case % 3 {
+        0 => anything::<i64>(drawn),
+        1 => algorithm::<i64>(drawn),
+        _ => summed::<i64>(drawn),
+    };
+    let shown = |program: &Program| {
+        let nest = program.nest();
+        let levels = |sharding: &Sharding| sharding.dims().iter().any(|dim| dim.levels().len() > 1);
+        let moved = |t: &&TransferView<'_>| t.route.shift().is_some() && t.route.at_owners() != [Leg::InPlace];
+        let others = [
+            ("blocks of blocks", program.shardings().any(levels)),
+            ("partial sums", program.shardings().any(|sharding| !sharding.partial().is_empty())),
+            ("shift of sums", nest.output().route.shift().is_some()),
+            ("shift after a first step", nest.inputs().iter().any(|input| moved(&input))),
+        ];
+        let tensors = program.kernel().tensors();
+        let patterns =
+            tensors.map(|tensor| name(&program.pattern(tensor.name.as_str()).expect("a tensor of the kernel")));
+        let others = others.into_iter().filter(|other| other.1).map(|other| other.0.to_owned());
+        patterns.chain([nest.leaf.op.kind().to_string()]).chain(others).collect()
+    };
+    all_are_shown(
+        [900, 450],
+        schedule,
+        shown,
+        &[
+            "local",
+            "broadcast",
+            "shift",
+            "permute",
+            "all_gather",
+            "reduce",
+            "all_reduce",
+            "reduce_scatter",
+            "halo",
+            "permute, broadcast",
+            "exchange",
+            "contraction",
+            "nest",
+            "shift after a first step",
+            "shift of sums",
+            "partial sums",
+            "blocks of blocks",
+        ],
+    );
+}
+
+/// Some stencils read corners, some do not.
 #[test]
 fn random_stencils_are_mostly_legal_and_leave_out_corners_or_do_not() {
-    use proptest::strategy::ValueTree;
-    let mut runner = proptest::test_runner::TestRunner::deterministic();
-    let mut found = std::collections::BTreeMap::<String, usize>::new();
-    let (cases, mut lowered) = (200, 0);
-    for _ in 0..cases {
-        let drawn = choices().new_tree(&mut runner).expect("choices need no filter").current();
-        let Ok(program) = stencil(DType::I64, &drawn).lower() else { continue };
-        lowered += 1;
-        for transfer in program.nest().inputs() {
-            let pattern = program.nest().pattern_of(transfer).to_string();
-            let kind = pattern.split('(').next().unwrap_or_default();
-            let corners = if transfer.route.star().is_some() { "without corners" } else { "with all" };
-            *found.entry(format!("{kind} {corners}")).or_default() += 1;
-        }
-    }
-    println!("{lowered} of {cases} lowered: {found:#?}");
-    assert!(lowered > cases * 3 / 4, "only {lowered} of {cases} are legal: {found:?}");
-    for pattern in ["halo with all", "halo without corners", "exchange with all", "exchange without corners"] {
-        assert!(found.get(pattern).is_some_and(|&count| count > 0), "no {pattern} among {found:?}");
-    }
+    let shown = |program: &Program| {
+        let nest = program.nest();
+        let kind = |input: &TransferView<'_>| {
+            let corners = if input.route.star().is_some() { "without corners" } else { "with all" };
+            format!("{} {corners}", name(&nest.pattern_of(input)))
+        };
+        nest.inputs().iter().map(kind).collect()
+    };
+    let wanted = ["halo with all", "halo without corners", "exchange with all", "exchange without corners"];
+    all_are_shown([200, 150], |_, drawn| stencil::<i64>(drawn), shown, &wanted);
 }
 
-/// As above, of loops that are distributed block-cyclically.
 #[test]
 fn random_block_cyclic_loops_are_mostly_legal_and_move_blocks() {
-    use proptest::strategy::ValueTree;
-    let mut runner = proptest::test_runner::TestRunner::deterministic();
-    let mut found = std::collections::BTreeMap::<String, usize>::new();
-    let (cases, mut lowered) = (400, 0);
-    for _ in 0..cases {
-        let drawn = choices().new_tree(&mut runner).expect("choices need no filter").current();
-        let Ok(program) = cyclic::<i64>(&drawn).lower() else { continue };
-        lowered += 1;
-        for transfer in program.nest().transfers.iter().filter(|transfer| transfer.region.has_blocks()) {
-            let pattern = program.nest().pattern_of(transfer).to_string();
-            let kind = pattern.split('(').next().unwrap_or_default();
+    let shown = |program: &Program| {
+        let nest = program.nest();
+        let kind = |transfer: &TransferView<'_>| {
             let of = if transfer.direction == Direction::In { "input" } else { "output" };
-            *found.entry(format!("{of} {kind}")).or_default() += 1;
+            format!("{of} {}", name(&nest.pattern_of(transfer)))
+        };
+        nest.transfers.iter().filter(|transfer| transfer.region.has_blocks()).map(kind).collect()
+    };
+    let wanted = ["input local", "input exchange", "input all_gather", "output local", "output exchange"];
+    all_are_shown([400, 200], |_, drawn| cyclic::<i64>(drawn), shown, &wanted);
+}
+
+/// This many schedules of each kind give the sequential result.
+macro_rules! give_the_sequential_result {
+    ($($cases:literal $name:ident $schedule:ident $type:ty;)*) => {$(
+        proptest! {
+            #![proptest_config(ProptestConfig { cases: $cases, max_shrink_iters: 4000, ..ProptestConfig::default() })]
+
+            #[test]
+            fn $name(choices in choices()) {
+                check::<$type>(&$schedule::<$type>(&choices))?;
+            }
         }
-    }
-    println!("{lowered} of {cases} lowered: {found:#?}");
-    assert!(lowered > cases / 2, "only {lowered} of {cases} are legal: {found:?}");
-    for pattern in ["input local", "input exchange", "input all_gather", "output local", "output exchange"] {
-        assert!(found.get(pattern).is_some_and(|&count| count > 0), "no {pattern} among {found:?}");
-    }
+    )*};
 }
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 700, max_shrink_iters: 4000, ..ProptestConfig::default() })]
-
-    #[test]
-    fn random_schedules_of_i64_kernels_give_the_sequential_result(choices in choices()) {
-        check::<i64>(&anything::<i64>(&choices))?;
-    }
-
-    #[test]
-    fn random_schedules_of_f64_kernels_give_the_sequential_result(choices in choices()) {
-        check::<f64>(&anything::<f64>(&choices))?;
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, max_shrink_iters: 4000, ..ProptestConfig::default() })]
-
-    #[test]
-    fn random_stencils_of_i64_give_the_sequential_result(choices in choices()) {
-        check::<i64>(&stencil(DType::I64, &choices))?;
-    }
-
-    #[test]
-    fn random_stencils_of_f64_give_the_sequential_result(choices in choices()) {
-        check::<f64>(&stencil(DType::F64, &choices))?;
-    }
-
-    #[test]
-    fn random_schedules_of_f32_kernels_give_the_sequential_result(choices in choices()) {
-        check::<f32>(&anything::<f32>(&choices))?;
-    }
-
-    #[test]
-    fn random_schedules_of_i32_kernels_give_the_sequential_result(choices in choices()) {
-        check::<i32>(&anything::<i32>(&choices))?;
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, max_shrink_iters: 4000, ..ProptestConfig::default() })]
-
-    #[test]
-    fn random_matrix_products_of_i64_give_the_sequential_result(choices in choices()) {
-        check::<i64>(&algorithm::<i64>(&choices))?;
-    }
-
-    #[test]
-    fn random_matrix_products_of_f64_give_the_sequential_result(choices in choices()) {
-        check::<f64>(&algorithm::<f64>(&choices))?;
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, max_shrink_iters: 4000, ..ProptestConfig::default() })]
-
-    #[test]
-    fn random_sums_of_i64_give_the_sequential_result(choices in choices()) {
-        check::<i64>(&summed::<i64>(&choices))?;
-    }
-
-    #[test]
-    fn random_sums_of_f64_give_the_sequential_result(choices in choices()) {
-        check::<f64>(&summed::<f64>(&choices))?;
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 600, max_shrink_iters: 4000, ..ProptestConfig::default() })]
-
-    #[test]
-    fn random_block_cyclic_loops_of_i64_kernels_give_the_sequential_result(choices in choices()) {
-        check::<i64>(&cyclic::<i64>(&choices))?;
-    }
-
-    #[test]
-    fn random_block_cyclic_loops_of_f32_kernels_give_the_sequential_result(choices in choices()) {
-        check::<f32>(&cyclic::<f32>(&choices))?;
-    }
+give_the_sequential_result! {
+    700 random_schedules_of_i64_kernels_give_the_sequential_result anything i64;
+    700 random_schedules_of_f64_kernels_give_the_sequential_result anything f64;
+    300 random_schedules_of_f32_kernels_give_the_sequential_result anything f32;
+    300 random_schedules_of_i32_kernels_give_the_sequential_result anything i32;
+    300 random_stencils_of_i64_give_the_sequential_result stencil i64;
+    300 random_stencils_of_f64_give_the_sequential_result stencil f64;
+    500 random_matrix_products_of_i64_give_the_sequential_result algorithm i64;
+    500 random_matrix_products_of_f64_give_the_sequential_result algorithm f64;
+    1000 random_sums_of_i64_give_the_sequential_result summed i64;
+    1000 random_sums_of_f64_give_the_sequential_result summed f64;
+    600 random_block_cyclic_loops_of_i64_kernels_give_the_sequential_result cyclic i64;
+    600 random_block_cyclic_loops_of_f32_kernels_give_the_sequential_result cyclic f32;
 }

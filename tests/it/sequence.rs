@@ -7,6 +7,7 @@ use polyshard::planner::{MemoryBound, Ops, PlanOptions, SequenceError};
 use polyshard::prelude::*;
 use polyshard::runtime::reference;
 use polyshard::schedule::Clause;
+use polyshard_testing::filled;
 use proptest::prelude::*;
 
 mod flow;
@@ -61,13 +62,11 @@ fn element(array: usize, index: &[usize]) -> i64 {
 }
 
 fn whole(array: usize, shape: &[usize]) -> ArrayD<i64> {
-    ArrayD::from_shape_fn(IxDyn(shape), |index| element(array, ndarray::Dimension::slice(&index)))
+    filled::whole(shape, |index| element(array, index))
 }
 
-fn inputs(world: &World, sequence: &Program) -> polyshard::Result<Vec<DistArray<i64>>> {
-    let arrays = sequence.inputs().enumerate();
-    let arrays = arrays.map(|(nth, input)| DistArray::from_fn(world, &input.sharding, |index| element(nth, index)));
-    Ok(arrays.collect::<Result<_, _>>()?)
+fn inputs(world: &World, sequence: &Program) -> polyshard::runtime::Result<Vec<DistArray<i64>>> {
+    filled::inputs(world, sequence, element)
 }
 
 #[test]
@@ -144,13 +143,7 @@ fn chains_of_any_size_are_exact_where_numbers_are() {
         [(1, [3, 4, 5, 6]), (4, [5, 3, 10, 2]), (3, [2, 7, 4, 9]), (2, [0, 3, 4, 5]), (3, [4, 0, 0, 2])]
     {
         let sequence = listing_3(devices, size);
-        let numbers = |nth: usize| move |index: &[usize]| element(nth, index) as f64;
-        let found = polyshard::spmd(devices, |world| {
-            let made = sequence.inputs().enumerate();
-            let arrays = made.map(|(nth, input)| DistArray::from_fn(world, &input.sharding, numbers(nth)));
-            let arrays = arrays.collect::<Result<Vec<_>, _>>()?;
-            Ok(sequence.run(world, &arrays.iter().collect::<Vec<_>>())?.gather(world)?)
-        });
+        let (found, _) = filled::run(&sequence, |nth, index| element(nth, index) as f64);
         let [rows, inner, hidden, columns] = size;
         let product = |a: &ArrayD<f64>, b: &ArrayD<f64>| {
             let terms = a.shape()[1];
@@ -161,7 +154,7 @@ fn chains_of_any_size_are_exact_where_numbers_are() {
         let float = |nth, shape: &[usize]| whole(nth, shape).mapv(|x| x as f64);
         let y = product(&float(0, &[rows, inner]), &float(1, &[inner, hidden]));
         let z = product(&y, &float(2, &[hidden, columns]));
-        assert_eq!(found.expect("a run")[0], Some(z), "{devices} devices, {size:?}");
+        assert_eq!(found, z, "{devices} devices, {size:?}");
     }
 }
 
@@ -285,43 +278,31 @@ fn stages_that_do_not_fit_are_refused_with_what_there_is() {
         error.to_string()
     };
     let first = || Sequence::new().stage(&narrow, ["A", "B"], "C");
-    assert_eq!(said(Sequence::new()), "the sequence has no stage; add one with `stage`");
-    assert_eq!(
-        said(first().stage(&wide, ["C"], "D")),
-        "stage 2, `product`: the kernel reads 2 tensors (A, B), but 1 value is given (C)"
-    );
-    assert_eq!(
-        said(first().stage(&narrow, ["C", "B"], "D")),
-        "stage 2, `product`: `A` has shape [4, 5], but `C` has [4, 6], the output of stage 1, `product`; make them match"
-    );
-    assert_eq!(
-        said(first().stage(&wide, ["C", "B"], "D")),
-        "stage 2, `product`: `B` has shape [6, 7], but `B` has [5, 6], an input that stage 1, `product` reads first; \
-         make them match"
-    );
-    assert_eq!(
-        said(first().stage(&wide, ["C", "E"], "A")),
-        "stage 2, `product` writes `A`, which is an input that stage 1, `product` reads first; the values before it are \
-         A, B, E, C; give it a name of its own"
-    );
-    assert_eq!(
-        said(first().stage(&wide, ["C", "E"], "C")),
-        "stage 2, `product` writes `C`, which is the output of stage 1, `product`; the values before it are A, B, E, C; \
-         give it a name of its own"
-    );
     let elsewhere = product(&Mesh::new([("x", 1), ("y", 2)]), [4, 6, 7], whole());
-    assert_eq!(
-        said(first().stage(&elsewhere, ["C", "E"], "D")),
-        "stage 2, `product` runs on the mesh (x: 1, y: 2), but stage 1, `product` on (x: 2, y: 1); lower all stages for \
-         one mesh"
-    );
     let floats =
         kernel! { fn floats(A: [f32; 4, 6], B: [f32; 6, 7]) -> C: [f32; 4, 7] { C[m, n] += A[m, k] * B[k, n] } };
     let floats = floats.distribute([m, n], [mo, no], [mi, ni], &mesh).lower().expect("a legal schedule");
-    assert_eq!(
+    let refusals = [
+        said(Sequence::new()),
+        said(first().stage(&wide, ["C"], "D")),
+        said(first().stage(&narrow, ["C", "B"], "D")),
+        said(first().stage(&wide, ["C", "B"], "D")),
+        said(first().stage(&wide, ["C", "E"], "A")),
+        said(first().stage(&wide, ["C", "E"], "C")),
+        said(first().stage(&elsewhere, ["C", "E"], "D")),
         said(first().stage(&floats, ["C", "E"], "D")),
-        "stage 2, `floats` computes in f32, but stage 1, `product` in i64; give all stages one element type"
-    );
+    ];
+    expect![[r#"
+        the sequence has no stage; add one with `stage`
+        stage 2, `product`: the kernel reads 2 tensors (A, B), but 1 value is given (C)
+        stage 2, `product`: `A` has shape [4, 5], but `C` has [4, 6], the output of stage 1, `product`; make them match
+        stage 2, `product`: `B` has shape [6, 7], but `B` has [5, 6], an input that stage 1, `product` reads first; make them match
+        stage 2, `product` writes `A`, which is an input that stage 1, `product` reads first; the values before it are A, B, E, C; give it a name of its own
+        stage 2, `product` writes `C`, which is the output of stage 1, `product`; the values before it are A, B, E, C; give it a name of its own
+        stage 2, `product` runs on the mesh (x: 1, y: 2), but stage 1, `product` on (x: 2, y: 1); lower all stages for one mesh
+        stage 2, `floats` computes in f32, but stage 1, `product` in i64; give all stages one element type
+    "#]]
+    .assert_eq(&(refusals.join("\n") + "\n"));
 }
 
 #[test]
@@ -474,33 +455,28 @@ fn shardings_of_inputs_and_outputs_that_do_not_fit_are_refused_with_what_there_i
     let refused = |sequence: Sequence| sequence.build().expect_err("it should be refused").to_string();
     let sharding = |shape: &[usize], placements: &[Placement]| Sharding::new(&mesh, shape, placements).expect("legal");
     let (whole, columns) = (sharding(&[6, 7], &[]), sharding(&[6, 7], &[Placement::block(1, y)]));
-    assert_eq!(refused(sequence().input("C", &whole)), "`C` is not an input; the inputs are A, B, D");
-    assert_eq!(refused(sequence().input("Q", &whole)), "`Q` is not an input; the inputs are A, B, D");
-    assert_eq!(refused(sequence().output("Q", &whole)), "no stage writes the output `Q`; the stages write C, E");
-    assert_eq!(
-        refused(sequence().input("D", &whole).input("D", &columns)),
-        "the input `D` is given two shardings, replicated and [1 @ y]; give one"
-    );
-    assert_eq!(
-        refused(sequence().input("A", &whole)),
-        "stage 1, `product`: `A` has shape [6, 5], but `A` has [6, 7], an input that stage 1, `product` reads first; make \
-         them match"
-    );
-    assert_eq!(
-        refused(sequence().output("E", &whole)),
-        "the output `E` has shape [6, 4], but its sharding is for [6, 7]; make them match"
-    );
-    assert_eq!(
-        refused(sequence().output("C", &sharding(&[6, 7], &[Placement::partial(y.name)]))),
-        "cannot redistribute the output `C` from [0 @ x, 1 @ y] to [partial(y)]: its sums are complete; leave out \
-         `partial`"
-    );
     let other = Sharding::new(&Mesh::new([("z", 4)]), &[6, 7], &[]).expect("legal");
-    assert_eq!(
+    let refusals = [
+        refused(sequence().input("C", &whole)),
+        refused(sequence().input("Q", &whole)),
+        refused(sequence().output("Q", &whole)),
+        refused(sequence().input("D", &whole).input("D", &columns)),
+        refused(sequence().input("A", &whole)),
+        refused(sequence().output("E", &whole)),
+        refused(sequence().output("C", &sharding(&[6, 7], &[Placement::partial(y.name)]))),
         refused(sequence().output("C", &other)),
-        "cannot redistribute `C` from [0 @ x, 1 @ y] to replicated for the output: the source is on the mesh (x: 2, \
-         y: 2), but the target is on (z: 4); put both on one mesh"
-    );
+    ];
+    expect![[r#"
+        `C` is not an input; the inputs are A, B, D
+        `Q` is not an input; the inputs are A, B, D
+        no stage writes the output `Q`; the stages write C, E
+        the input `D` is given two shardings, replicated and [1 @ y]; give one
+        stage 1, `product`: `A` has shape [6, 5], but `A` has [6, 7], an input that stage 1, `product` reads first; make them match
+        the output `E` has shape [6, 4], but its sharding is for [6, 7]; make them match
+        cannot redistribute the output `C` from [0 @ x, 1 @ y] to [partial(y)]: its sums are complete; leave out `partial`
+        cannot redistribute `C` from [0 @ x, 1 @ y] to replicated for the output: the source is on the mesh (x: 2, y: 2), but the target is on (z: 4); put both on one mesh
+    "#]]
+    .assert_eq(&(refusals.join("\n") + "\n"));
 }
 
 /// Z = 3 * (2 * X) in two stages, which both call their factor `alpha`, of two kernels with different names or the

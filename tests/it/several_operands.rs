@@ -1,13 +1,13 @@
 //! Sums of products of several tensors, as the leaf that `tensorize` chooses, as a nest and as a registered leaf: the
 //! sequential result, for all element types, on any number of ranks. Integers wrap.
 
-use ndarray::{ArrayD, ArrayViewD, ArrayViewMutD, IxDyn};
+use ndarray::{ArrayViewD, ArrayViewMutD, IxDyn};
 use polyshard::layout::Name;
 use polyshard::leaf::register;
 use polyshard::prelude::*;
 use polyshard::program::{Kernel, LeafKind};
-use polyshard::runtime::reference;
 use polyshard_program::{Access, Affine, Assign, KernelSpec, Number, Value};
+use polyshard_testing::filled::{run_into, sequential};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -90,36 +90,16 @@ fn element<T: Element>(tensor: usize, index: &[usize]) -> T {
     num_traits::NumCast::from(value).expect("a number that every type has")
 }
 
-fn result<T: Element>(program: &Program) -> ArrayD<T> {
-    let shards = polyshard::spmd(program.mesh().size(), |world| {
-        let arrays = program.shardings().enumerate();
-        let arrays = arrays.map(|(i, sharding)| DistArray::from_fn(world, sharding, |index| element::<T>(i, index)));
-        let mut arrays = arrays.collect::<polyshard::runtime::Result<Vec<_>>>()?;
-        let mut output = arrays.pop().expect("a kernel has an output");
-        program.run_into(world, &arrays.iter().collect::<Vec<_>>(), &mut output)?;
-        Ok(output.gather(world)?)
-    });
-    shards.expect("the program runs").into_iter().flatten().next().expect("rank 0 gathers")
-}
-
 fn check<T: Element>(case: &Case) -> Result<(), TestCaseError> {
-    let program = schedule::<T>(case, None).lower().map_err(|error| TestCaseError::fail(error.to_string()))?;
-    let array = |(i, tensor): (usize, &polyshard::program::Tensor)| {
-        ArrayD::from_shape_fn(IxDyn(&tensor.shape), |index| {
-            element::<T>(i, &(0..tensor.ndim()).map(|dim| index[dim]).collect::<Vec<_>>())
-        })
+    let lowered = |kind: Option<LeafKind>| {
+        schedule::<T>(case, kind).lower().map_err(|error| TestCaseError::fail(error.to_string()))
     };
-    let arrays: Vec<_> = program.kernel().tensors().enumerate().map(array).collect();
-    let (output, inputs) = arrays.split_last().expect("a kernel has an output");
-    let expected = reference(program.kernel(), &inputs.iter().collect::<Vec<_>>(), Some(output.clone()));
-    let expected = expected.map_err(|error| TestCaseError::fail(error.to_string()))?;
-    prop_assert_eq!(&result::<T>(&program), &expected, "{}", program);
-    let nest = schedule::<T>(case, Some(LeafKind::Nest)).lower();
-    let nest = nest.map_err(|error| TestCaseError::fail(error.to_string()))?;
-    prop_assert_eq!(&result::<T>(&nest), &expected, "{}", nest);
-    let named = schedule::<T>(case, Some(LeafKind::Named(leaf::<T>(&program)))).lower();
-    let named = named.map_err(|error| TestCaseError::fail(error.to_string()))?;
-    prop_assert_eq!(&result::<T>(&named), &expected, "{}", named);
+    let program = lowered(None)?;
+    let expected = sequential::<T>(&program, true, element);
+    let named = LeafKind::Named(leaf::<T>(&program));
+    for program in [program, lowered(Some(LeafKind::Nest))?, lowered(Some(named))?] {
+        prop_assert_eq!(&run_into::<T>(&program, element), &expected, "{}", program);
+    }
     Ok(())
 }
 

@@ -9,6 +9,7 @@ use polyshard::planner::reduce::Strategy;
 use polyshard::prelude::*;
 use polyshard::program::{Algorithm, Direction, Leg, LegId, Owners, StagedLeg, TransferId};
 use polyshard::runtime::{Transport, spmd_emulated};
+use polyshard_testing::filled::inputs;
 use polyshard_testing::random::Choices;
 use polyshard_testing::random::algorithms::algorithm_of;
 use polyshard_testing::random::kernels::kernel_of;
@@ -102,8 +103,7 @@ fn programs_in_stages_give_the_sequential_result() {
             in_stages += usize::from(is_staged(&staged));
             let run = |world: &World| -> polyshard::Result<_> {
                 let world = place(world, &placed)?;
-                let inputs = staged.inputs().map(|array| DistArray::from_fn(&world, &array.sharding, element));
-                let inputs: Vec<DistArray<i64>> = inputs.collect::<Result<_, _>>()?;
+                let inputs = inputs(&world, &staged, |_, at| element(at))?;
                 let inputs: Vec<_> = inputs.iter().collect();
                 let mut products = Vec::new();
                 for transport in [Transport::Auto, Transport::Messages] {
@@ -293,8 +293,7 @@ fn sums_in_any_order_meet_by_what_takes_the_least_time() {
         let expected = matrix(size, 19).dot(&matrix(19, size)).into_dyn();
         let found = polyshard::spmd(8, |world| {
             let world = place(world, &placed)?;
-            let inputs = chosen.inputs().map(|array| DistArray::from_fn(&world, &array.sharding, element));
-            let inputs: Vec<DistArray<f64>> = inputs.collect::<Result<_, _>>()?;
+            let inputs = inputs(&world, &chosen, |_, at| element(at))?;
             let product = chosen.prepare(&world)?.run(&inputs.iter().collect::<Vec<_>>())?;
             Ok(product.gather(&world)?)
         });

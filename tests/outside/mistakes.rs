@@ -1,6 +1,6 @@
 //! Mistakes in kernels and schedules do not compile, and the errors point at the mistakes.
 //!
-//! Each file of `tests/ui` is one mistake, with the compiler's message next to it. After an intended change,
+//! Each file of `tests/ui` is a program of mistakes, with the compiler's messages next to it. After an intended change,
 //! `UPDATE_EXPECT=1 cargo test --test outside mistakes` writes the messages again: read every one as the user who made
 //! the mistake.
 //!
@@ -10,45 +10,41 @@
 use super::{ROOT, Workspace, package};
 use expect_test::expect_file;
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// The files of mistakes, by the names of their programs.
-fn mistakes() -> BTreeMap<String, PathBuf> {
-    let folder = Path::new(ROOT).join("tests/ui");
-    let files = ["kernel", "schedule"].into_iter().flat_map(|kind| {
-        let files = fs::read_dir(folder.join(kind)).expect("a folder").map(|file| file.expect("a file").path());
-        let sources = files.filter(|path| path.extension().is_some_and(|end| end == "rs"));
-        sources.map(move |path| (format!("{kind}-{}", path.file_stem().expect("a name").to_string_lossy()), path))
-    });
-    files.collect()
-}
+/// The programs. The last has a mistake that the compiler looks for only where macros find none.
+const PROGRAMS: [&str; 3] = ["kernels", "schedules", "scalars"];
 
 #[test]
 fn mistakes_do_not_compile() {
-    let mistakes = mistakes();
-    assert!(mistakes.len() > 40, "hardly a mistake: {mistakes:?}");
-    let program = |(name, path): (&String, &PathBuf)| format!("\n[[bin]]\nname = {name:?}\npath = {path:?}\n");
-    let programs: String = mistakes.iter().map(program).collect();
+    let path = |name: &str| Path::new(ROOT).join(format!("tests/ui/{name}.rs"));
+    let program = |name: &str| format!("\n[[bin]]\nname = {name:?}\npath = {:?}\n", path(name));
     let dependencies = "features = { path = \"features\" }\n";
-    let workspace = Workspace::new("mistakes", &format!("{}{dependencies}{programs}", package("mistakes")), &[]);
+    let manifest = format!("{}{dependencies}{}", package("mistakes"), PROGRAMS.map(program).concat());
+    let workspace = Workspace::new("mistakes", &manifest, &[]);
     let built = workspace.build(&["--package", "mistakes", "--keep-going", "--message-format", "json"]);
-    let mut said: BTreeMap<&str, String> = BTreeMap::new();
     let messages = serde_json::Deserializer::from_slice(&built.stdout).into_iter::<Value>();
     let messages: Vec<Value> = messages.collect::<Result<_, _>>().expect("cargo speaks JSON");
-    for message in messages.iter().filter(|message| message["reason"] == "compiler-message") {
-        let (target, message) = (&message["target"]["name"], &message["message"]);
+    for name in PROGRAMS {
+        let of_program = messages.iter().filter(|message| message["target"]["name"] == name);
+        let errors = of_program.map(|message| &message["message"]).filter(|message| message["level"] == "error");
         // The only message without a place is that there were errors.
-        if message["level"] == "error" && message["spans"].as_array().is_some_and(|spans| !spans.is_empty()) {
-            let rendered = message["rendered"].as_str().expect("a text").replace(&format!("{ROOT}/"), "");
-            *said.entry(target.as_str().expect("a name")).or_default() += &rendered;
+        let errors: Vec<_> =
+            errors.filter(|error| error["spans"].as_array().is_some_and(|at| !at.is_empty())).collect();
+        let source = fs::read_to_string(path(name)).expect("a program");
+        let starts =
+            source.lines().zip(1..).filter(|(line, _)| line.contains("kernel! {") || line.contains("vars!(vars"));
+        let starts: Vec<u64> = starts.map(|(_, number)| number).chain([u64::MAX]).collect();
+        for kernel in starts.windows(2) {
+            let is_here = |error: &&&Value| {
+                error["spans"][0]["line_start"].as_u64().is_some_and(|line| (kernel[0]..kernel[1]).contains(&line))
+            };
+            assert!(errors.iter().any(|error| is_here(&error)), "line {} of {name} has no mistake", kernel[0]);
         }
-    }
-    for (name, path) in &mistakes {
-        let said = said.get(name.as_str()).unwrap_or_else(|| {
-            panic!("{} compiles, or was not reached:\n{}", path.display(), String::from_utf8_lossy(&built.stderr))
-        });
-        expect_file![path.with_extension("stderr")].assert_eq(&format!("{}\n", said.trim_end()));
+        let said =
+            errors.iter().map(|error| error["rendered"].as_str().expect("a text").replace(&format!("{ROOT}/"), ""));
+        expect_file![path(name).with_extension("stderr")]
+            .assert_eq(&format!("{}\n", said.collect::<String>().trim_end()));
     }
 }

@@ -20,9 +20,3 @@ fn redistribute(arguments: &[&str]) -> Ended {
 fn said(arguments: &[&str]) -> String {
     COMMAND_LINE.said(Start::Plain, &[&["redistribute"], arguments].concat())
 }
-
-/// Checks that the subcommand refuses these arguments with this message and nothing else.
-#[track_caller]
-fn refused(arguments: &[&str], message: &str) {
-    COMMAND_LINE.refused(&[&["redistribute"], arguments].concat(), message);
-}

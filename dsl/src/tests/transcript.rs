@@ -1,4 +1,5 @@
-//! Many inputs in one expected text, each followed by its answer; also for the unit tests of the macros.
+//! Many inputs in one expected text, each followed by its answer; also for the unit tests of the macros, and for the
+//! command line.
 
 use expect_test::Expect;
 

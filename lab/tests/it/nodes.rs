@@ -8,7 +8,7 @@
 
 use polyshard_testing::example_path;
 use polyshard_testing::nodes::LAYOUTS;
-use polyshard_testing::start::{Start, run};
+use polyshard_testing::start::{Start, laws};
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(240);
@@ -40,9 +40,7 @@ fn machines_are_found_where_nodes_make_levels_and_refused_elsewhere() {
         turns(6, [0, 3]),
     ];
     for (nodes, expected) in LAYOUTS.into_iter().zip(expected) {
-        let ranks = format!("--ranks={}", nodes.size());
-        let ended = run(Start::Nodes(nodes), &example_path!("machine_laws"), &[&ranks], LIMIT);
-        assert!(ended.success, "on {nodes}, after {:?}:\n{}", ended.took, ended.stderr);
-        assert_eq!(ended.stdout, expected, "on {nodes}");
+        let said = laws(Start::Nodes(nodes), &example_path!("machine_laws"), nodes.size(), LIMIT);
+        assert_eq!(said, expected, "on {nodes}");
     }
 }

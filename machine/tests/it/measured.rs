@@ -11,9 +11,7 @@ use proptest::prelude::*;
 const OPERATIONS: [Collective; 3] = [Collective::AllReduce, Collective::AllGather, Collective::AllToAll];
 
 fn machine(ranks: usize) -> Machine {
-    let (interconnect, bandwidth, latency) = (Interconnect::Switch, 4e9, 2e-6);
-    let level =
-        Level { name: "rank".into(), count: ranks, interconnect, bandwidth, latency, shared_ports: None, bypass: None };
+    let level = Level::new("rank", ranks, Interconnect::Switch, 4e9, 2e-6);
     let device = Device { memory_bandwidth: 1e10, memory_capacity: 1 << 30, ..Device::default() };
     Machine::new("four", vec![level], device).unwrap()
 }

@@ -19,13 +19,8 @@ const MEMORY: f64 = 2e10;
 /// `nodes` nodes of `ranks` ranks each: ports of 1 GB/s between nodes, of 8 GB/s inside.
 fn machine(nodes: usize, ranks: usize) -> Machine {
     let level = |name: &str, count, bandwidth, shared_ports| Level {
-        name: name.into(),
-        count,
-        interconnect: Interconnect::Switch,
-        bandwidth,
-        latency: 1e-6,
         shared_ports,
-        bypass: None,
+        ..Level::new(name, count, Interconnect::Switch, bandwidth, 1e-6)
     };
     let levels = vec![level("node", nodes, 1e9, Some(1)), level("rank", ranks, 8e9, None)];
     let device = Device {
@@ -37,9 +32,27 @@ fn machine(nodes: usize, ranks: usize) -> Machine {
     Machine::new("nodes", levels, device).expect("a machine")
 }
 
-/// A node of four of these devices.
-fn of_device(device: Device) -> Machine {
-    Machine::new("node", machine(1, 4).levels().to_vec(), device).expect("a machine")
+/// A node of four devices like that of `machine`, but with a `change`.
+fn changed(change: impl FnOnce(&mut Device)) -> Machine {
+    let node = machine(1, 4);
+    let mut device = node.device().clone();
+    change(&mut device);
+    Machine::new("node", node.levels().to_vec(), device).expect("a machine")
+}
+
+/// The machine, whose ranks of a node share memory.
+fn sharing(machine: Machine) -> Machine {
+    machine.with_shared_memory("rank").expect("a level")
+}
+
+#[track_caller]
+fn close(found: f64, expected: f64) {
+    assert!((found / expected - 1.0).abs() < 1e-9, "{found}, not {expected}");
+}
+
+/// A product whose rows are distributed.
+fn by_rows([m, n, k]: [usize; 3], ranks: usize) -> Schedule {
+    Schedule::from_spec(example::matmul(m, n, k)).distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", ranks)]))
 }
 
 fn mesh() -> Mesh {
@@ -76,8 +89,6 @@ fn transfers_take_as_long_as_their_collectives_and_leaves_as_their_operations() 
         let collective = GroupedCollective { operation: Collective::Broadcast, groups, bytes: 4.0 * elements as f64 };
         4.0 * seconds(&machine, &collective, Algorithm::Ring).expect("a time").total()
     };
-    let close =
-        |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 1e-9, "{found}, not {expected}: {cost}");
     close(a.seconds, broadcast(vec![vec![0, 1], vec![2, 3]], 256 * 256));
     close(b.seconds, broadcast(vec![vec![0, 2], vec![1, 3]], 256 * 128));
     // In each of the four steps the leaf reads a panel of A and one of B, and updates its tile of C.
@@ -100,7 +111,6 @@ fn transfers_take_as_long_as_their_collectives_and_leaves_as_their_operations() 
 
 #[test]
 fn what_comes_while_others_are_computed_is_hidden() {
-    let close = |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 1e-9, "{found}, not {expected}");
     // The leaf takes longer than all panels, then less.
     for (extents, panels) in [([512, 512, 4096], 8), ([64, 64, 65536], 4)] {
         let (waiting, machine) = (summa(extents, panels), machine(2, 2));
@@ -117,7 +127,7 @@ fn what_comes_while_others_are_computed_is_hidden() {
         assert!(ahead.memory > waiting.memory);
     }
     // Inputs that are read in place have no transfer to begin ahead.
-    let shared = machine(1, 4).with_shared_memory("rank").expect("a level");
+    let shared = sharing(machine(1, 4));
     let ahead = placed([512; 3], 8).pipeline("ko", 1).tensorize(["mi", "ni", "ki"]).lower().expect("it is legal");
     let [waiting, ahead] = [summa([512; 3], 8), ahead].map(|program| cost(&program, &shared).expect("a cost"));
     close(ahead.seconds(), waiting.seconds());
@@ -125,7 +135,6 @@ fn what_comes_while_others_are_computed_is_hidden() {
 
 #[test]
 fn what_leaves_while_others_are_computed_is_hidden() {
-    let close = |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 1e-9, "{found}, not {expected}");
     let (mesh, [n, k], machine) = (Mesh::new([("x", 4)]), ["n", "k"].map(Var::new), machine(2, 2));
     let [x] = mesh.axes();
     // The leaf takes longer than sending all panels, then less.
@@ -151,7 +160,7 @@ fn what_leaves_while_others_are_computed_is_hidden() {
 #[test]
 fn where_ranks_share_memory_they_read_there() {
     let program = summa([512, 256, 1024], 2);
-    let shared = machine(2, 2).with_shared_memory("rank").expect("a level");
+    let shared = sharing(machine(2, 2));
     let cost = cost(&program, &shared).expect("a cost");
     // Panels of A belong to ranks of one node and are read in place by the leaf: that takes no time of its own.
     let [a, b, _] = &cost.parts[..] else { panic!("{cost}") };
@@ -159,11 +168,8 @@ fn where_ranks_share_memory_they_read_there() {
     assert_eq!(cost.received, program.report().traffic_bytes);
     assert!(b.name.starts_with("B, ") && matches!(b.spent, Spent::Messages(_)), "{cost}");
     // Assembling a tile of parts reads and writes them.
-    let rows =
-        Schedule::from_spec(example::matmul(64, 64, 64)).distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 2)]));
-    let rows = rows.shard("B", [Var::new("k").at("x")]).lower().expect("it is legal");
-    let cost =
-        polyshard_planner::cost(&rows, &machine(1, 2).with_shared_memory("rank").expect("a level")).expect("a cost");
+    let rows = by_rows([64; 3], 2).shard("B", [Var::new("k").at("x")]).lower().expect("it is legal");
+    let cost = polyshard_planner::cost(&rows, &sharing(machine(1, 2))).expect("a cost");
     let gathered = cost.parts.iter().find(|part| part.name.starts_with("B, ")).expect("it is priced");
     assert_eq!(gathered.spent, Spent::InPlace);
     assert!((gathered.seconds - 2.0 * 32.0 * 64.0 * 4.0 / MEMORY).abs() < 1e-12, "{cost}");
@@ -171,8 +177,7 @@ fn where_ranks_share_memory_they_read_there() {
 
 #[test]
 fn thin_leaves_wait_for_memory_most_of_their_time() {
-    let mesh = Mesh::new([("x", 2)]);
-    let thin = Schedule::from_spec(example::matmul(4096, 1, 4096)).distribute(["m"], ["mo"], ["mi"], &mesh);
+    let thin = by_rows([4096, 1, 4096], 2);
     let touched = 4.0 * (2048.0 * 4096.0 + 4096.0 + 2.0 * 2048.0) / MEMORY;
     let operations = 2.0 * 2048.0 * 4096.0;
     let leaf = |schedule: &Schedule, machine: &Machine| {
@@ -180,15 +185,13 @@ fn thin_leaves_wait_for_memory_most_of_their_time() {
         let leaf = cost.parts.iter().find(|part| matches!(part.part, CostedPart::Compute(_))).expect("a leaf");
         (leaf.seconds, leaf.spent.clone())
     };
-    let close = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-12, "{found}, not {expected}");
     // A product waits for its operands.
     let (seconds, spent) = leaf(&thin.clone().tensorize(["mi", "n", "k"]), &machine(1, 2));
     close(seconds, touched + operations / RATE);
     assert_eq!(spent, Spent::Memory);
     // A nest overlaps reading with computation, at its own rate if the machine has one.
     close(leaf(&thin, &machine(1, 2)).0, touched);
-    let device = Device { nests: [("f32".to_owned(), RATE / 100.0)].into(), ..machine(1, 2).device().clone() };
-    let slow = Machine::new("slow", machine(1, 2).levels().to_vec(), device).expect("a machine");
+    let slow = changed(|device| device.nests = [("f32".to_owned(), RATE / 100.0)].into());
     let (seconds, spent) = leaf(&thin, &slow);
     close(seconds, 100.0 * operations / RATE);
     assert_eq!(spent, Spent::Computing);
@@ -206,11 +209,7 @@ fn rows_that_lie_apart_take_longer_to_read() {
     // The leaf reads A and B in the shards of a node, a quarter of k at a time: 32 rows of a part of A's columns, and
     // whole, contiguous rows of B.
     let nest = placed([64, 64, 64], 4);
-    let with = |row_latency: f64| {
-        let device = Device { row_latency, ..machine(1, 4).device().clone() };
-        let machine = of_device(device);
-        machine.with_shared_memory("rank").expect("a level")
-    };
+    let with = |latency: f64| sharing(changed(|device| device.row_latency = latency));
     let program = nest.clone().lower().expect("SUMMA is legal");
     let more = leaf_of(&program, &with(1.0)) - leaf_of(&program, &with(0.0));
     assert!((more - 4.0 * 33.0).abs() < 1e-3, "{more}");
@@ -234,8 +233,7 @@ fn sums_over_two_indices_that_lie_apart_take_longer() {
         let panels = panels.communicate("A", "po").shard("B", [Var::new("l").at("x")]).communicate("B", "po");
         leaf_of(&panels.tensorize(inner).lower().expect("it is legal"), machine)
     };
-    let machine = machine(1, 4).with_shared_memory("rank").expect("a level");
-    let close = |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 1e-9, "{found}, not {expected}");
+    let machine = sharing(machine(1, 4));
     let (k, l) = (["ii", "j", "pi", "l"], ["ii", "j", "k", "pi"]);
     // Two panels of two rows of A, which are read once more.
     let more = 4.0 * f64::from(2 * 2 * 64 * 32) / MEMORY;
@@ -248,10 +246,8 @@ fn sums_over_two_indices_that_lie_apart_take_longer() {
 
 #[test]
 fn what_moves_in_place_takes_as_long_as_memory_of_others_and_a_meeting() {
-    let with = |memory_of_others: Option<f64>, in_place_latency: f64| {
-        let device = Device { memory_of_others, in_place_latency, ..machine(1, 4).device().clone() };
-        let machine = of_device(device);
-        machine.with_shared_memory("rank").expect("a level")
+    let with = |bandwidth: Option<f64>, latency: f64| {
+        sharing(changed(|device| (device.memory_of_others, device.in_place_latency) = (bandwidth, latency)))
     };
     let moving = |program: &Program, machine: &Machine| cost(program, machine).expect("a cost").moving();
     let (near, far) = (with(None, 0.0), with(Some(MEMORY / 4.0), 1.0));
@@ -288,12 +284,10 @@ fn panels_that_begin_several_iterations_ahead_take_more_memory_and_no_less_time(
 
 #[test]
 fn operands_that_products_pack_come_at_a_rate_of_their_own() {
-    let with = |packing_bandwidth: Option<f64>, streams: bool| {
-        let device = Device { packing_bandwidth, streams, ..machine(1, 4).device().clone() };
-        of_device(device)
+    let with = |bandwidth: Option<f64>, streams: bool| {
+        changed(|device| (device.packing_bandwidth, device.streams) = (bandwidth, streams))
     };
-    let nest =
-        Schedule::from_spec(example::matmul(64, 64, 64)).distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 4)]));
+    let nest = by_rows([64; 3], 4);
     let product = nest.clone().tensorize(["mi", "n", "k"]).lower().expect("it is legal");
     let saved = |program: &Program, streams: bool| {
         leaf_of(program, &with(None, streams)) - leaf_of(program, &with(Some(2.0 * MEMORY), streams))
@@ -307,10 +301,7 @@ fn operands_that_products_pack_come_at_a_rate_of_their_own() {
 
 #[test]
 fn what_is_overwritten_is_written_at_a_rate_of_its_own() {
-    let with = |write_bandwidth: Option<f64>| {
-        let device = Device { write_bandwidth, ..machine(1, 4).device().clone() };
-        of_device(device)
-    };
+    let with = |bandwidth: Option<f64>| changed(|device| device.write_bandwidth = bandwidth);
     let more = |program: &Program| leaf_of(program, &with(Some(MEMORY / 2.0))) - leaf_of(program, &with(None));
     let of = |text: &str| {
         let kernel = polyshard_dsl::parse_kernel(text).expect("a kernel");
@@ -329,10 +320,7 @@ fn what_is_overwritten_is_written_at_a_rate_of_its_own() {
 
 #[test]
 fn operands_that_are_transposed_are_packed_at_a_rate_of_their_own() {
-    let with = |transposing_bandwidth: Option<f64>| {
-        let device = Device { transposing_bandwidth, ..machine(1, 4).device().clone() };
-        of_device(device)
-    };
+    let with = |bandwidth: Option<f64>| changed(|device| device.transposing_bandwidth = bandwidth);
     let more = |program: &Program| leaf_of(program, &with(Some(MEMORY / 4.0))) - leaf_of(program, &with(None));
     let of = |text: &str, leaf: &[&str]| {
         let kernel = polyshard_dsl::parse_kernel(text).expect("a kernel");
@@ -341,36 +329,34 @@ fn operands_that_are_transposed_are_packed_at_a_rate_of_their_own() {
     };
     // A rank reads a quarter of 64 x 128 elements, and the other operand as before.
     let bytes = 4.0 * 64.0 * 128.0 / 4.0;
-    let close = |found: f64, bytes: f64| assert!((found - 3.0 * bytes / MEMORY).abs() < 1e-12, "{found}, not {bytes}");
+    let takes = |found: f64, bytes: f64| assert!((found - 3.0 * bytes / MEMORY).abs() < 1e-12, "{found}, not {bytes}");
     let product = |a: &str, b: &str| format!("fn f(A: {a}, B: {b}) -> C: [f32; 64, 32]");
     let leaf = ["mi", "n", "k"];
     let plain = product("[f32; 64, 128]", "[f32; 128, 32]") + "{ C[m, n] += A[m, k] * B[k, n] }";
-    close(more(&of(&plain, &leaf)), 0.0);
+    takes(more(&of(&plain, &leaf)), 0.0);
     let first = product("[f32; 128, 64]", "[f32; 128, 32]") + "{ C[m, n] += A[k, m] * B[k, n] }";
-    close(more(&of(&first, &leaf)), bytes);
+    takes(more(&of(&first, &leaf)), bytes);
     let second = product("[f32; 64, 128]", "[f32; 32, 128]") + "{ C[m, n] += A[m, k] * B[n, k] }";
-    close(more(&of(&second, &leaf)), 0.0);
+    takes(more(&of(&second, &leaf)), 0.0);
     // As for the transposed product, whose columns are the rows of this one.
     let both = "fn f(A: [f32; 64, 128], B: [f32; 128, 32]) -> C: [f32; 32, 64] { C[n, m] += A[m, k] * B[k, n] }";
-    close(more(&of(both, &leaf)), 4.0 * 128.0 * 32.0);
+    takes(more(&of(both, &leaf)), 4.0 * 128.0 * 32.0);
     // A vector is not packed.
     let vector = "fn f(A: [f32; 128, 64], b: [f32; 128]) -> c: [f32; 64] { c[m] += A[k, m] * b[k] }";
-    close(more(&of(vector, &["mi", "k"])), 0.0);
+    takes(more(&of(vector, &["mi", "k"])), 0.0);
     // Of three factors, one product sums over a and j, along which X is not contiguous, whichever is multiplied first.
     let three = "fn f(X: [f32; 16, 64, 256], C: [f32; 16, 32], D: [f32; 64, 32]) -> B: [f32; 256, 32] {
         B[m, r] += X[a, j, m] * C[a, r] * D[j, r]
     }";
     let program = of(three, &["mi", "r", "a", "j"]);
     assert_eq!(program.nest().path()[1].factors, ["X[a, j, m]", "T0[a, j, r]"], "a product that takes X transposed");
-    close(more(&program), 4.0 * 16.0 * 64.0 * 64.0);
+    takes(more(&program), 4.0 * 16.0 * 64.0 * 64.0);
 }
 
 #[test]
 fn products_begin_with_each_row_of_what_they_pack() {
-    let with = |packing_latency: f64, streams: bool| {
-        let device = Device { packing_latency, streams, ..machine(1, 4).device().clone() };
-        of_device(device)
-    };
+    let with =
+        |latency: f64, streams: bool| changed(|device| (device.packing_latency, device.streams) = (latency, streams));
     let rows = |program: &Program| {
         let [none, some] = [0.0, 1e-6].map(|latency| leaf_of(program, &with(latency, false)));
         ((some - none) / 1e-6).round()
@@ -403,15 +389,15 @@ fn products_begin_with_each_row_of_what_they_pack() {
 fn thin_products_and_many_small_ones_take_longer() {
     // Ranks have 32 x 32 elements of the output, in panels of 64, 16 or 4 terms.
     let with = |products: Products| {
-        let products = [("f32".to_owned(), products)].into();
-        let device = Device { products, memory_bandwidth: 1e30, ..machine(1, 4).device().clone() };
-        of_device(device)
+        changed(|device| {
+            device.memory_bandwidth = 1e30;
+            device.products = [("f32".to_owned(), products)].into();
+        })
     };
     let (rates, latency) = (vec![(4, RATE / 2.0), (16, RATE * 0.8)], 1e-3);
     let leaf = |panels: usize, products: &Products| leaf_of(&summa([64, 64, 64], panels), &with(products.clone()));
     let plain = leaf(1, &Products::default());
     let depth = Products { depth: rates.clone(), ..Products::default() };
-    let close = |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 1e-6, "{found}, not {expected}");
     for (panels, part) in [(1, 1.0), (2, 0.9), (4, 0.8), (8, 0.65), (16, 0.5)] {
         close(leaf(panels, &depth), plain / part);
         close(leaf(panels, &Products { latency, ..Products::default() }), plain + panels as f64 * latency);
@@ -420,24 +406,18 @@ fn thin_products_and_many_small_ones_take_longer() {
     let of_all = Products { rows: rates.clone(), columns: rates, ..depth };
     close(leaf(1, &of_all), plain / (0.9 * 0.9));
     // A product of a matrix by a vector has no columns, so its price does not depend on these rates.
-    let rows =
-        Schedule::from_spec(example::matmul(64, 1, 64)).distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 4)]));
-    let vector = rows.lower().expect("it is legal");
+    let vector = by_rows([64, 1, 64], 4).lower().expect("it is legal");
     assert_eq!(vector.nest().products(), []);
     assert_eq!(leaf_of(&vector, &with(of_all)), leaf_of(&vector, &with(Products::default())));
 }
 
 #[test]
 fn ranks_whose_neighbours_are_idle_have_more_of_the_memory() {
-    let flops = [("f32".to_owned(), 100.0 * RATE)].into();
-    let device = Device { memory_alone: Some(2.0 * MEMORY), flops, ..machine(1, 4).device().clone() };
-    let machine = of_device(device);
-    let machine = machine.with_shared_memory("rank").expect("a level");
-    let on = |ranks: usize| {
-        let rows = Schedule::from_spec(example::matmul(64 * ranks, 1, 4096));
-        let rows = rows.distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", ranks)]));
-        leaf_of(&rows.lower().expect("it is legal"), &machine)
-    };
+    let machine = sharing(changed(|device| {
+        device.memory_alone = Some(2.0 * MEMORY);
+        device.flops = [("f32".to_owned(), 100.0 * RATE)].into();
+    }));
+    let on = |ranks: usize| leaf_of(&by_rows([64 * ranks, 1, 4096], ranks).lower().expect("it is legal"), &machine);
     // Each rank reads the same number of bytes: a rank alone takes half as long, and the time grows linearly with the
     // number of ranks.
     let [all, two, alone] = [4, 2, 1].map(on);
@@ -500,7 +480,6 @@ fn sums_and_moves_are_priced_as_what_they_are() {
         seconds(&machine, &collective, Algorithm::Ring).expect("a time").total()
     };
     let bytes = 128.0 * 64.0 * 4.0;
-    let close = |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 1e-9, "{found}, not {expected}");
     assert_eq!(moving(vec![partial("z")]), 0.0);
     // In rank order, each receives its piece of all terms from the ranks that hold them; otherwise, by the library's
     // collective.

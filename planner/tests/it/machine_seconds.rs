@@ -78,13 +78,8 @@ fn one_level_that_is_a_torus_is_as_fast_as_levels_of_rings() {
 #[test]
 fn shared_ports_of_all_levels_are_passed_on_the_way_out() {
     let level = |name: &str, bandwidth, shared_ports| Level {
-        name: name.into(),
-        count: 2,
-        interconnect: Interconnect::Switch,
-        bandwidth,
-        latency: 1e-6,
         shared_ports,
-        bypass: None,
+        ..Level::new(name, 2, Interconnect::Switch, bandwidth, 1e-6)
     };
     let levels = vec![level("rack", 4e9, Some(1)), level("server", 1e9, Some(1)), level("gpu", 1e8, None)];
     let device = Machine::preset("a100").expect("a preset").device().clone();

@@ -1,5 +1,6 @@
 //! Meshes on machines: a bijection for every matrix, and refused input.
 
+use expect_test::expect;
 use polyshard_layout::Mesh;
 use polyshard_machine::Machine;
 use polyshard_planner::placement::{ParallelismMatrix, PlacedMesh, matrices};
@@ -55,32 +56,21 @@ fn axes_are_named_by_name_by_position_or_as_values() {
 
 #[test]
 fn a_matrix_of_another_machine_or_mesh_is_refused_with_those_that_fit() {
-    let check = |counts: &[usize], rows: &[&[usize]], expected: &str| {
+    let cases: [([usize; 2], &[&[usize]]); 4] = [
+        ([2, 4], &[&[2, 2], &[2, 1]]),
+        ([2, 4], &[&[1, 2], &[2, 2]]),
+        ([2, 8], &[&[2, 4], &[1, 2]]),
+        ([1, 8], &[&[2, 4]]),
+    ];
+    let refusals = cases.map(|(counts, rows)| {
         let mesh = Mesh::new([("x", 4), ("y", 2)]);
-        let error = PlacedMesh::new(&mesh, &a100(counts), &matrix(rows)).unwrap_err();
-        assert_eq!(error.to_string(), format!("the mesh (x: 4, y: 2) cannot be placed on `a100` by {expected}"));
-    };
-    check(
-        &[2, 4],
-        &[&[2, 2], &[2, 1]],
-        "[[2 2] [2 1]]: its columns are for levels of [4, 2], but the machine has [2, 4]; [[1 4] [2 1]] or [[2 2] [1 \
-         2]] would fit",
-    );
-    check(
-        &[2, 4],
-        &[&[1, 2], &[2, 2]],
-        "[[1 2] [2 2]]: its rows are for axes of [2, 4], but the mesh has [4, 2]; [[1 4] [2 1]] or [[2 2] [1 2]] would \
-         fit",
-    );
-    check(
-        &[2, 8],
-        &[&[2, 4], &[1, 2]],
-        "[[2 4] [1 2]]: its rows are for axes of [8, 2], but the mesh has [4, 2]; no matrix fits both; give the mesh \
-         axes that multiply to 16",
-    );
-    check(
-        &[1, 8],
-        &[&[2, 4]],
-        "[[2 4]]: its columns are for levels of [2, 4], but the machine has [1, 8]; [[1 4] [1 2]] would fit",
-    );
+        format!("{}\n", PlacedMesh::new(&mesh, &a100(&counts), &matrix(rows)).unwrap_err())
+    });
+    expect![[r#"
+        the mesh (x: 4, y: 2) cannot be placed on `a100` by [[2 2] [2 1]]: its columns are for levels of [4, 2], but the machine has [2, 4]; [[1 4] [2 1]] or [[2 2] [1 2]] would fit
+        the mesh (x: 4, y: 2) cannot be placed on `a100` by [[1 2] [2 2]]: its rows are for axes of [2, 4], but the mesh has [4, 2]; [[1 4] [2 1]] or [[2 2] [1 2]] would fit
+        the mesh (x: 4, y: 2) cannot be placed on `a100` by [[2 4] [1 2]]: its rows are for axes of [8, 2], but the mesh has [4, 2]; no matrix fits both; give the mesh axes that multiply to 16
+        the mesh (x: 4, y: 2) cannot be placed on `a100` by [[2 4]]: its columns are for levels of [2, 4], but the machine has [1, 8]; [[1 4] [1 2]] would fit
+    "#]]
+    .assert_eq(&refusals.concat());
 }

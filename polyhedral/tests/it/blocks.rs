@@ -1,10 +1,11 @@
 //! Loops that are distributed block-cyclically: one transfer moves all blocks of a rank, and nothing else.
 
+use crate::lowered;
 use expect_test::{Expect, expect};
 use polyshard_dsl::{Clause, Var};
 use polyshard_layout::{AxisExpr, Mesh, Name};
 use polyshard_polyhedral::Schedule;
-use polyshard_program::{Access, Affine, Assign, DType, Depth, KernelSpec, Pattern, Program, Value};
+use polyshard_program::{Access, Affine, Assign, DType, Depth, KernelSpec, Pattern, Value};
 use polyshard_testing::example;
 
 /// C[m, n] += A[m, k] * B[k, n] where, along `x`, a rank has every `x`-th block of `block` rows.
@@ -30,10 +31,6 @@ fn blocks(block: usize) -> Clause {
 
 fn rows(axis: &str) -> Clause {
     Var::new("m").at(AxisExpr::axis(axis))
-}
-
-fn lowered(schedule: &Schedule) -> Program {
-    schedule.lower().unwrap_or_else(|error| panic!("{error}\n{schedule}"))
 }
 
 /// How the tensors are transferred, as `explain()` prints it.

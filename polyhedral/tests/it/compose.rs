@@ -1,15 +1,12 @@
 //! Routes of two steps: broadcasts before and after permutations.
 
+use crate::lowered;
 use expect_test::expect;
 use polyshard_dsl::{dim, pin};
 use polyshard_layout::Mesh;
 use polyshard_polyhedral::Schedule;
-use polyshard_program::{Access, KernelSpec, Pattern, Program};
+use polyshard_program::{Access, KernelSpec, Pattern};
 use polyshard_testing::example;
-
-fn lowered(schedule: &Schedule) -> Program {
-    schedule.lower().unwrap_or_else(|error| panic!("{error}"))
-}
 
 /// `P[k, m, n] = A[m, k] * B[k, n]`: the terms of a matrix product, so that `k` may be distributed.
 fn terms(m: usize, n: usize, k: usize) -> KernelSpec {

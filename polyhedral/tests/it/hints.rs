@@ -1,5 +1,6 @@
 //! Hints on slow schedules, each with its cure, and the proofs in a report.
 
+use crate::lowered;
 use expect_test::{Expect, expect};
 use polyshard_dsl::{Var, parse_kernel, pin};
 use polyshard_layout::{AxisExpr, Mesh};
@@ -18,9 +19,7 @@ fn matmul(m: usize, n: usize, k: usize) -> Schedule {
 
 fn sharded(schedule: Schedule) -> Schedule {
     let [m, n, k] = ["m", "n", "k"].map(Var::new);
-    let (x, y) = (AxisExpr::axis("x"), AxisExpr::axis("y"));
-    let schedule = schedule.shard("A", [m.at(x.clone()), k.at(y.clone())]);
-    schedule.shard("B", [k.at(x.clone()), n.at(y.clone())]).shard("C", [m.at(x), n.at(y)])
+    schedule.shard("A", [m.at("x"), k.at("y")]).shard("B", [k.at("x"), n.at("y")]).shard("C", [m.at("x"), n.at("y")])
 }
 
 fn panels(schedule: Schedule, parts: usize) -> Schedule {
@@ -29,10 +28,6 @@ fn panels(schedule: Schedule, parts: usize) -> Schedule {
         .reorder(["mo", "no", "ko", "mi", "ni", "ki"])
         .communicate("A", "ko")
         .communicate("B", "ko")
-}
-
-fn lowered(schedule: &Schedule) -> Program {
-    schedule.lower().unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn check(schedule: Schedule, expect: Expect) {
@@ -72,7 +67,6 @@ fn empty_iterations_are_pointed_out() {
 #[test]
 fn panels_that_cross_blocks_are_cured_by_cyclic_ones() {
     let [m, n, k] = ["m", "n", "k"].map(Var::new);
-    let (x, y) = (AxisExpr::axis("x"), AxisExpr::axis("y"));
     let crossed = |hint: &&Hint| matches!(hint, Hint::CrossedBlocks { .. });
     let crossings = |schedule: Schedule| {
         let program = lowered(&schedule.tensorize(["mi", "ni", "ki"]));
@@ -82,9 +76,9 @@ fn panels_that_cross_blocks_are_cured_by_cyclic_ones() {
     assert_eq!(crossings(panels(sharded(matmul(60, 60, 2048)), 6)), 0);
     assert_eq!(crossings(panels(sharded(matmul(60, 60, 2048)), 6).rotate("ko", ["mo", "no"])), 2);
     let cyclic = matmul(60, 60, 2048)
-        .shard("A", [m.at(x.clone()), k.cyclic(y.clone(), 342)])
-        .shard("B", [k.cyclic(x.clone(), 342), n.at(y.clone())])
-        .shard("C", [m.at(x), n.at(y)]);
+        .shard("A", [m.at("x"), k.cyclic("y", 342)])
+        .shard("B", [k.cyclic("x", 342), n.at("y")])
+        .shard("C", [m.at("x"), n.at("y")]);
     let cured = lowered(&panels(cyclic, 6).tensorize(["mi", "ni", "ki"]));
     assert_eq!(cured.hints(), []);
     assert_eq!(cured.pattern("A").expect("a tensor").to_string(), "broadcast(y)");
@@ -120,8 +114,7 @@ fn panels_that_take_less_time_than_their_messages_are_pointed_out() {
 #[test]
 fn an_output_without_shard_is_everywhere() {
     let [m, k] = ["m", "k"].map(Var::new);
-    let (x, y) = (AxisExpr::axis("x"), AxisExpr::axis("y"));
-    let schedule = matmul(60, 60, 60).shard("A", [m.at(x), k.at(y)]).tensorize(["mi", "ni", "k"]);
+    let schedule = matmul(60, 60, 60).shard("A", [m.at("x"), k.at("y")]).tensorize(["mi", "ni", "k"]);
     check(
         schedule,
         expect![[r#"
@@ -147,7 +140,7 @@ fn a_box_around_strides_may_be_loose() {
     let schedule = Schedule::from_spec(syrk(64, 16))
         .distribute(["m", "n"], ["mo", "no"], ["mi", "ni"], &mesh)
         .shard("A", [polyshard_dsl::dim(0).at(AxisExpr::list(&["x", "y"]))])
-        .shard("C", [Var::new("m").at(AxisExpr::axis("x")), Var::new("n").at(AxisExpr::axis("y"))])
+        .shard("C", [Var::new("m").at("x"), Var::new("n").at("y")])
         .tensorize(["mi", "ni", "k"]);
     // Two accesses are two tiles, and each is tight.
     check(schedule, expect![""]);
@@ -162,7 +155,7 @@ fn a_box_around_strides_may_be_loose() {
     );
     let schedule = Schedule::from_spec(spec).distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 2)]));
     let schedule = schedule.shard("A", [pin(Mesh::new([("x", 2)]).axes::<1>()[0], 0)]);
-    let program = lowered(&schedule.shard("C", [Var::new("m").at(AxisExpr::axis("x"))]).tensorize(["mi", "n", "k"]));
+    let program = lowered(&schedule.shard("C", [Var::new("m").at("x")]).tensorize(["mi", "n", "k"]));
     let loose = Hint::LooseTile { tensor: "A".into(), tile: 26, read: 8 };
     assert_eq!(program.hints(), [loose]);
 }
@@ -262,7 +255,7 @@ fn a_term_without_the_index_of_a_sum_is_added_for_each_of_its_values() {
 fn one_element_is_not_to_be_sharded() {
     let mesh = Mesh::new([("x", 4)]);
     let sum = kernel("fn f(A: [f64; 64]) -> s: [f64;] { s[] += A[i] }").distribute(["i"], ["io"], ["ii"], &mesh);
-    check(sum.shard("A", [Var::new("i").at(AxisExpr::axis("x"))]), expect![""]);
+    check(sum.shard("A", [Var::new("i").at("x")]), expect![""]);
 }
 
 #[test]
@@ -270,10 +263,9 @@ fn an_output_that_another_division_would_not_move_says_so() {
     let mesh = Mesh::new([("x", 2), ("y", 2)]);
     let scaled = || kernel("fn f(A: [f64; 64, 64]) -> C: [f64; 64, 64] { C[i, j] = 2 * A[i, j] }");
     let [i, j] = ["i", "j"].map(Var::new);
-    let (x, y) = (AxisExpr::axis("x"), AxisExpr::axis("y"));
     let across = scaled().distribute(["i", "j"], ["io", "jo"], ["ii", "ji"], &mesh);
     check(
-        across.shard("A", [i.at(x.clone()), j.at(y.clone())]).shard("C", [i.at(y.clone()), j.at(x.clone())]),
+        across.shard("A", [i.at("x"), j.at("y")]).shard("C", [i.at("y"), j.at("x")]),
         expect![[r#"
             `C` is moved to its owners, since `i` is sharded over y and distributed over x: do both over one axis
         "#]],
@@ -281,8 +273,8 @@ fn an_output_that_another_division_would_not_move_says_so() {
     let halves = scaled()
         .split("i", "ib", "il", 16)
         .distribute(["il", "j"], ["io", "jo"], ["ii", "ji"], &mesh)
-        .shard("A", [i.at(x.clone()), j.at(y.clone())])
-        .shard("C", [i.at(x), j.at(y)]);
+        .shard("A", [i.at("x"), j.at("y")])
+        .shard("C", [i.at("x"), j.at("y")]);
     check(
         halves,
         expect![[r#"
@@ -294,19 +286,18 @@ fn an_output_that_another_division_would_not_move_says_so() {
 #[test]
 fn a_short_range_leaves_ranks_without_work() {
     let mesh = Mesh::new([("x", 4)]);
-    let x = AxisExpr::axis("x");
     let part = kernel("fn f(A: [f64; 64]) -> B: [f64; 64] { B[i] = 2 * A[i] for i in 40..56 }");
     let part = part.distribute(["i"], ["io"], ["ii"], &mesh);
     let i = Var::new("i");
     check(
-        part.shard("A", [i.at(x.clone())]).shard("B", [i.at(x.clone())]),
+        part.shard("A", [i.at("x")]).shard("B", [i.at("x")]),
         expect![[r#"
             ranks at x = 0 to 1 have nothing to compute, since `i` is divided like the 64 indices of `B` that it writes, but covers only `for i in 40..56`: to divide that range instead, `divide` it into 4 first and distribute the outer loop, which moves `B` to its owners
         "#]],
     );
     let interior = kernel("fn f(A: [f64; 64]) -> B: [f64; 64] { B[i] = A[i - 1] + A[i + 1] for i in 1..63 }");
     let interior = interior.distribute(["i"], ["io"], ["ii"], &mesh);
-    check(interior.shard("A", [i.at(x.clone())]).shard("B", [i.at(x)]), expect![""]);
+    check(interior.shard("A", [i.at("x")]).shard("B", [i.at("x")]), expect![""]);
 }
 
 #[test]
@@ -331,10 +322,10 @@ fn pipelines_that_hide_nothing_are_pointed_out() {
         .distribute(["m"], ["mo"], ["mi"], &mesh)
         .divide("k", "ko", "ki", 3)
         .reorder(["mo", "ko", "mi", "n", "ki", "l"])
-        .shard("A", [Var::new("m").at(AxisExpr::axis("x"))])
-        .shard("B", [k.at(AxisExpr::axis("x"))])
-        .shard("C", [n.at(AxisExpr::axis("x"))])
-        .shard("D", [Var::new("m").at(AxisExpr::axis("x"))])
+        .shard("A", [Var::new("m").at("x")])
+        .shard("B", [k.at("x")])
+        .shard("C", [n.at("x")])
+        .shard("D", [Var::new("m").at("x")])
         .communicate("B", "ko")
         .pipeline("ko", 1)
         .tensorize(["mi", "n", "ki", "l"]);
@@ -353,7 +344,7 @@ fn blocks_without_an_interior_are_pointed_out() {
             "fn blur(u: [f32; {rows}, 6]) -> v: [f32; {rows}, 6] {{ v[i, j] = u[i - 1, j] else 0 + u[i + 1, j] else 0 }}"
         );
         let (mesh, i) = (Mesh::new([("x", 4)]), Var::new("i"));
-        let at = || i.at(AxisExpr::axis("x"));
+        let at = || i.at("x");
         Schedule::from_spec(parse_kernel(&text).expect("a kernel"))
             .distribute(["i"], ["io"], ["ii"], &mesh)
             .shard("u", [at()])
@@ -422,7 +413,7 @@ fn a_factor_that_keeps_a_matrix_product_away_is_pointed_out() {
 fn what_is_not_moved_hides_nothing() {
     let scaled = |ranks| {
         let mesh = Mesh::new([("x", ranks)]);
-        let [i, x] = [Var::new("i").at(AxisExpr::axis("x")), Var::new("i").at(AxisExpr::axis("x"))];
+        let [i, x] = [Var::new("i").at("x"), Var::new("i").at("x")];
         let kernel = kernel("fn f(A: [f64; 64]) -> B: [f64; 64] { B[i] = 2 * A[i] }");
         kernel.distribute(["i"], ["io"], ["ii"], &mesh).shard("A", [i]).shard("B", [x])
     };

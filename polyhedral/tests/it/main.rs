@@ -7,3 +7,7 @@ mod interior;
 mod patterns;
 mod reach;
 mod sums;
+
+fn lowered(schedule: &polyshard_polyhedral::Schedule) -> polyshard_program::Program {
+    schedule.lower().unwrap_or_else(|error| panic!("{error}\n{schedule}"))
+}

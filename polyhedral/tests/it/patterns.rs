@@ -1,10 +1,11 @@
 //! The patterns found for known algorithms, and that finding them does not depend on the number of ranks.
 
+use crate::lowered;
 use expect_test::expect;
 use polyshard_dsl::{Clause, Dim, Var, dim, pin};
 use polyshard_layout::{Axis, AxisExpr, Mesh};
 use polyshard_polyhedral::Schedule;
-use polyshard_program::{Access, KernelSpec, Pattern, Program, Value};
+use polyshard_program::{Access, KernelSpec, Pattern, Value};
 use polyshard_testing::example;
 
 const M: Dim = Dim::Number(0);
@@ -24,29 +25,20 @@ fn tiled(mesh: &Mesh, [m, n, k]: [usize; 3]) -> Schedule {
 
 fn plain(schedule: Schedule) -> Schedule {
     let [m, n, k] = ["m", "n", "k"].map(Var::new);
-    let (x, y) = (AxisExpr::axis("x"), AxisExpr::axis("y"));
-    schedule
-        .shard("A", [m.at(x.clone()), k.at(y.clone())])
-        .shard("B", [k.at(x.clone()), n.at(y.clone())])
-        .shard("C", [m.at(x), n.at(y)])
+    schedule.shard("A", [m.at("x"), k.at("y")]).shard("B", [k.at("x"), n.at("y")]).shard("C", [m.at("x"), n.at("y")])
 }
 
 fn skewed(schedule: Schedule, parts: i64) -> Schedule {
     let [m, n, k] = ["m", "n", "k"].map(Var::new);
-    let (x, y) = (AxisExpr::axis("x"), AxisExpr::axis("y"));
-    let skew = (x.clone() + y.clone()) % parts;
+    let skew = (AxisExpr::axis("x") + AxisExpr::axis("y")) % parts;
     schedule
-        .shard("A", [m.at(x.clone()), k.at(skew.clone())])
-        .shard("B", [k.at(skew), n.at(y.clone())])
-        .shard("C", [m.at(x), n.at(y)])
+        .shard("A", [m.at("x"), k.at(skew.clone())])
+        .shard("B", [k.at(skew), n.at("y")])
+        .shard("C", [m.at("x"), n.at("y")])
 }
 
 fn inside(schedule: Schedule) -> Schedule {
     schedule.communicate("A", "ko").communicate("B", "ko").tensorize(["mi", "ni", "ki"])
-}
-
-fn lowered(schedule: &Schedule) -> Program {
-    schedule.lower().unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn patterns(schedule: &Schedule) -> [String; 3] {

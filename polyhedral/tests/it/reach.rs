@@ -1,5 +1,6 @@
 //! How far owners are from readers: stencils communicate with neighbours, whatever the mesh.
 
+use crate::lowered;
 use expect_test::expect;
 use polyshard_dsl::{dim, pin};
 use polyshard_layout::{Mesh, Neighbours, Reach, Stencil};
@@ -44,10 +45,6 @@ fn tiled(spec: KernelSpec, mesh: [usize; 2]) -> Schedule {
         .distribute(["i", "j"], ["io", "jo"], ["ii", "ji"], &mesh)
         .shard("A", [dim(0).at(x), dim(1).at(y)])
         .shard("C", [dim(0).at(x), dim(1).at(y)])
-}
-
-fn lowered(schedule: &Schedule) -> Program {
-    schedule.lower().unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn pattern(schedule: &Schedule) -> String {

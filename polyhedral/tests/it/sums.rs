@@ -1,15 +1,12 @@
 //! Sums over ranks: the output's route is the transpose of an input's.
 
+use crate::lowered;
 use expect_test::expect;
 use polyshard_dsl::{Clause, Var, partial, pin};
 use polyshard_layout::{AxisExpr, Mesh};
 use polyshard_polyhedral::Schedule;
 use polyshard_program::{Algorithm, Assign, Leg, Pattern, Program};
 use polyshard_testing::example;
-
-fn lowered(schedule: &Schedule) -> Program {
-    schedule.lower().unwrap_or_else(|error| panic!("{error}"))
-}
 
 /// C[m, n] += A[m, k] * B[k, n], all loops distributed over a cube, with A and B on faces of it.
 fn cube(extents: [usize; 3], [rows, columns, depth]: [usize; 3]) -> Schedule {

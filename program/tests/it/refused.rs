@@ -487,35 +487,23 @@ fn reductions_that_do_not_close_the_sums() {
     let (_, x) = mesh();
     let terms = sharding(&[4, 4], &[Placement::partial(x)]);
     let whole = sharding(&[4, 4], &[]);
-    let check = |target: &Sharding, op: Assign, by: Procedure, expect: Expect| {
-        let error = Program::reduction("A", [&terms, target], DType::F32, op, by).expect_err("it is not a program");
-        expect.assert_eq(&error.to_string());
-    };
     let by = |groups| Procedure::in_order(groups).expect("each rank is in one group");
     let both = || by(vec![vec![0, 1]]);
-    check(
-        &by_rows(),
-        Assign::Add,
-        both(),
-        expect![
-            "statement 1: a reduction moves no elements, but `A` changes from [partial(x)] to [0 @ x]; move it before \
-             or after"
-        ],
-    );
-    check(
-        &whole,
-        Assign::Set,
-        both(),
-        expect!["statement 1: `=` combines nothing; reduce `A` by `+=`, `*=`, `max=` or `min=`"],
-    );
-    check(
-        &whole,
-        Assign::Add,
-        by(vec![vec![0], vec![1]]),
-        expect![
-            "statement 1: the reduction of `A` from [partial(x)] to replicated combines the groups {0} {1}; it must combine {0 1}"
-        ],
-    );
+    let refusals = [
+        (&by_rows(), Assign::Add, both()),
+        (&whole, Assign::Set, both()),
+        (&whole, Assign::Add, by(vec![vec![0], vec![1]])),
+    ]
+    .map(|(target, op, by)| {
+        let reduction = Program::reduction("A", [&terms, target], DType::F32, op, by);
+        format!("{}\n", reduction.expect_err("it is not a program"))
+    });
+    expect![[r#"
+        statement 1: a reduction moves no elements, but `A` changes from [partial(x)] to [0 @ x]; move it before or after
+        statement 1: `=` combines nothing; reduce `A` by `+=`, `*=`, `max=` or `min=`
+        statement 1: the reduction of `A` from [partial(x)] to replicated combines the groups {0} {1}; it must combine {0 1}
+    "#]]
+    .assert_eq(&refusals.concat());
     // Ranks are neither counted one by one nor held in memory.
     for ranks in [1 << 40, 1 << 62] {
         let mesh = Mesh::new([("x", ranks)]);

@@ -7,10 +7,33 @@ use crate::sample::{indices, on_ranks, sharding_pairs};
 use polyshard_program::{Algorithm, Leg, Owners, Route, common_mesh, summed_up};
 use proptest::prelude::*;
 
-/// The element at an index: distinct everywhere, also in the type with the fewest values.
-fn element<T: Element>(index: &[usize]) -> T {
-    let value = index.iter().fold(1u32, |value, &i| value * 100 + i as u32);
+/// The number of the rank's term among those of an element, from 1.
+fn term(sharding: &Sharding, coordinates: &[usize]) -> u32 {
+    sharding.partial().iter().fold(0, |n, &axis| n * sharding.mesh().extents()[axis] as u32 + coordinates[axis] as u32)
+        + 1
+}
+
+fn terms(sharding: &Sharding) -> u32 {
+    sharding.partial().iter().map(|&axis| sharding.mesh().extents()[axis] as u32).product()
+}
+
+/// A multiple of the element at an index; elements are distinct everywhere, also in the type with the fewest values.
+fn value<T: Element>(index: &[usize], times: u32) -> T {
+    let value = index.iter().fold(1u32, |value, &i| value * 14 + i as u32) * times;
     T::from(value).expect("every element type holds it")
+}
+
+fn element<T: Element>(index: &[usize]) -> T {
+    value(index, 1)
+}
+
+/// Each rank's own term of `sharding`: the function of the index times the term's number.
+fn opened_array<T: Element>(world: &World, sharding: &Sharding) -> Result<DistArray<T>> {
+    let times = term(sharding, &sharding.mesh().coordinates(world.rank()));
+    let filled = DistArray::from_fn(world, &sharding.closed(), |index| value::<T>(index, times))?;
+    let mut array = DistArray::filled(world, sharding, T::ZERO)?;
+    array.block_mut().copy_from_slice(filled.block());
+    Ok(array)
 }
 
 /// The elements that a rank needs and does not have, counted one by one.
@@ -72,29 +95,40 @@ fn check_route<T: Element>(
     transport: Transport,
 ) -> Result<()> {
     let there = Redistribution::by(world, source, None, target, route)?.with_transport(transport);
-    let a = DistArray::from_fn(world, source, element::<T>)?;
+    let a = opened_array::<T>(world, source)?;
     let before = a.block().to_vec();
-    let expected = DistArray::from_fn(world, target, element::<T>)?;
-    let lacking = lacking(source, target, world.rank()) * size_of::<T>();
-
-    let gets = |run: &mut dyn FnMut() -> Result<()>| -> Result<()> {
-        let received = world.bytes_received();
-        run()?;
-        let got = world.bytes_received() - received;
-        assert_eq!(got, lacking as u64, "rank {} gets what it lacks over {transport:?}, each once", world.rank());
-        Ok(())
+    // The sum of the terms that the target closes; those that it keeps open stay separate.
+    let closing = terms(source) / terms(target);
+    let kept = |coordinates: &[usize]| -> u32 {
+        let all = (0..source.mesh().size()).map(|rank| source.mesh().coordinates(rank));
+        let same = |other: &Vec<usize>| {
+            (0..other.len()).all(|axis| {
+                let open = source.partial().contains(&axis);
+                other[axis] == coordinates[axis] || open && !target.partial().contains(&axis)
+            })
+        };
+        all.filter(same).map(|other| term(source, &other)).sum()
     };
+    let times = kept(a.coordinates());
+    assert!(times >= closing * (closing + 1) / 2);
+    let expected = DistArray::from_fn(world, &target.closed(), |index| value::<T>(index, times))?;
+    let lacking = (lacking(source, target, world.rank()) * size_of::<T>()) as u64;
+
+    let what = format!("rank {} over {transport:?}: {source} to {target}", world.rank());
     let mut second = there.output(world)?;
     assert!(second.block().iter().all(|&x| x == T::ZERO), "an output is zeros");
-    let mut first = None;
-    gets(&mut || {
-        first = Some(there.run(world, &a)?);
-        Ok(())
-    })?;
-    gets(&mut || there.run_into(world, &a, &mut second))?;
-    let first = first.expect("it has run");
-    assert_eq!(first.block(), expected.block(), "rank {} over {transport:?}", world.rank());
-    assert_eq!(second.block(), expected.block(), "rank {} over {transport:?}, again", world.rank());
+    let start = world.received();
+    let first = there.run(world, &a)?;
+    let between = world.received();
+    there.run_into(world, &a, &mut second)?;
+    for got in [between.since(&start), world.received().since(&between)] {
+        assert!(got.in_place == 0 || transport != Transport::Messages, "{what}");
+        if source.partial().is_empty() {
+            assert_eq!(got.bytes(), lacking, "a rank gets what it lacks, each once: {what}");
+        }
+    }
+    assert_eq!(first.block(), expected.block(), "{what}");
+    assert_eq!(second.block(), expected.block(), "{what}, again");
     assert_eq!(a.block(), before, "the source is not written");
     let (held, staging) = (there.staged(), there.staging_bytes(size_of::<T>()));
     assert!(held <= staging, "{held} bytes are held, but {staging} are said");
@@ -136,15 +170,11 @@ proptest! {
 
     /// Every rank ends with exactly its tile, having received only the elements that it lacked.
     #[test]
-    fn every_rank_ends_with_its_tile([source, target] in sharding_pairs(), kind in 0u8..4) {
+    fn every_rank_ends_with_its_tile([source, target] in sharding_pairs(), kind in 0usize..4) {
         on_ranks(source.mesh().size(), |world| {
             for transport in [Transport::Messages, Transport::Shared, Transport::Auto] {
-                match kind {
-                    0 => check::<f32>(world, &source, &target, transport)?,
-                    1 => check::<f64>(world, &source, &target, transport)?,
-                    2 => check::<i32>(world, &source, &target, transport)?,
-                    _ => check::<i64>(world, &source, &target, transport)?,
-                }
+                let check = [check::<f32>, check::<f64>, check::<i32>, check::<i64>][kind];
+                check(world, &source, &target, transport)?;
             }
             Ok(())
         });

@@ -3,9 +3,7 @@
 use super::*;
 use crate::layout::{Mesh, Neighbours, Placement, Reach, Sharding};
 use crate::leaf::{Role, contract};
-use crate::sample::{
-    array, contents, element, expected, indices, on_ranks, owned_region, pick, range, region, shardings,
-};
+use crate::sample::{array, contents, element, indices, on_ranks, owned_region, pick, range, region, shardings};
 use crate::{DistArray, Grid, ReduceOp, Result, Strided, World};
 use polyshard_program::Algorithm;
 use proptest::prelude::*;
@@ -48,8 +46,67 @@ fn shared_region(seed: u64, sharding: &Sharding, axes: &[usize], coordinates: &[
     ranges.collect::<Option<Vec<_>>>().map_or(Region::empty(ndim), Region::new)
 }
 
+/// The tile has the elements of the region, which wrap around where it is periodic.
 fn check(tile: &Link<i32>, source: &DistArray<i32>, region: &Region) {
-    assert_eq!(contents(tile.view(source), region), expected(region), "{region} of {}", source.sharding());
+    let element = |index: Vec<usize>| {
+        let inside = index.iter().enumerate().map(|(dim, &i)| match region.period(dim) {
+            Some(period) => (i as i64).rem_euclid(period) as usize,
+            None => i,
+        });
+        element(&inside.collect::<Vec<_>>())
+    };
+    let expected: Vec<_> = indices(region).into_iter().map(element).collect();
+    assert_eq!(contents(tile.view(source), region), expected, "{region} of {}", source.sharding());
+}
+
+/// In each step every rank gets the region `of` its coordinates, and receives each element that it does not own once;
+/// its buffer is reused.
+fn exchanges_bring(sharding: &Sharding, of: impl Fn(u64, &[i64]) -> Region + Sync) {
+    on_ranks(sharding.mesh().size(), |world| {
+        let (grid, source) = (Grid::new(world, sharding.mesh())?, array(world, sharding)?);
+        let mut tile = Link::to_fetch(ROOM)?;
+        for step in 0..3_u64 {
+            let of = |at: &[i64]| of(step, at);
+            let region = of(grid.coords());
+            let before = world.bytes_received();
+            tile.exchange(&grid, &anywhere(grid.mesh()), of, false, now(&source, &region))?;
+            check(&tile, &source, &region);
+            let received = (world.bytes_received() - before) as usize / size_of::<i32>();
+            let own = Subarray::read(sharding, source.coordinates(), source.coordinates(), &region);
+            assert_eq!(received, region.distinct() - own.len());
+            tile.tile.buffer.fill(UNREAD);
+            tile.exchange(&grid, &anywhere(grid.mesh()), of, true, now(&source, &region))?;
+            check(&tile, &source, &region);
+        }
+        unchanged(world, &source)
+    });
+}
+
+/// All ranks gather all parts of the region.
+fn an_all_gather_brings(sharding: &Sharding, region: &Region) {
+    on_ranks(sharding.mesh().size(), |world| {
+        let (grid, source) = (Grid::new(world, sharding.mesh())?, array(world, sharding)?);
+        let group = grid.group(&(0..grid.mesh().ndim()).collect::<Vec<_>>())?;
+        let mut tile = Link::to_fetch(ROOM)?;
+        tile.all_gather(&group, now(&source, region))?;
+        check(&tile, &source, region);
+        unchanged(world, &source)
+    });
+}
+
+/// Every owner of an element, replicated owners too, ends with its old value combined with all terms written to it by
+/// the ranks, each in the region `of` its coordinates.
+fn a_write_back_combines(sharding: &Sharding, of: impl Fn(&[i64]) -> Region + Sync) {
+    on_ranks(sharding.mesh().size(), |world| {
+        let (grid, mut target) = (Grid::new(world, sharding.mesh())?, array(world, sharding)?);
+        let mut out = Link::to_send(ROOM)?;
+        write(&mut out, &of(grid.coords()), world.rank());
+        out.write_back(&grid, &anywhere(grid.mesh()), &of, &mut sums_of(&mut target), When::Now)?;
+        let indices = |rank| grid.mesh().coordinates(rank).into_iter().map(|at| at as i64).collect::<Vec<_>>();
+        let writes: Vec<_> = (0..grid.mesh().size()).map(|rank| (rank, of(&indices(rank)))).collect();
+        check_sums(&target, &writes);
+        Ok(())
+    });
 }
 
 fn unchanged(world: &World, source: &DistArray<i32>) -> Result<()> {
@@ -92,19 +149,7 @@ proptest! {
     /// Whichever ranks own the elements, each rank gets the region that it requests, with reused buffers.
     #[test]
     fn an_exchange_brings_what_each_rank_needs(sharding in shardings(), seed in any::<u64>()) {
-        on_ranks(sharding.mesh().size(), |world| {
-            let (grid, source) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
-            let mut tile = Link::to_fetch(ROOM)?;
-            for step in 0..3_u64 {
-                let of = |at: &[i64]| region(seed + step, (at[0], at.last()), sharding.shape());
-                tile.exchange(&grid, &anywhere(grid.mesh()), of, false, now(&source, &of(grid.coords())))?;
-                check(&tile, &source, &of(grid.coords()));
-                tile.tile.buffer.fill(UNREAD);
-                tile.exchange(&grid, &anywhere(grid.mesh()), of, true, now(&source, &of(grid.coords())))?;
-                check(&tile, &source, &of(grid.coords()));
-            }
-            unchanged(world, &source)
-        });
+        exchanges_bring(&sharding, |step, at| region(seed + step, (at[0], at.last()), sharding.shape()));
     }
 
     /// All members of a group get the root's region, whether it is contiguous in the root's shard or not.
@@ -192,20 +237,9 @@ proptest! {
         });
     }
 
-    /// Every owner of an element, replicated owners too, ends with its old value combined with all terms written.
     #[test]
     fn a_write_back_combines_all_contributions(sharding in shardings(), seed in any::<u64>()) {
-        on_ranks(sharding.mesh().size(), |world| {
-            let (grid, mut target) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
-            let of = |at: &[i64]| region(seed, (at[0], at.last()), sharding.shape());
-            let mut out = Link::to_send(ROOM)?;
-            write(&mut out, &of(grid.coords()), world.rank());
-            out.write_back(&grid, &anywhere(grid.mesh()), of, &mut sums_of(&mut target), When::Now)?;
-            let indices = |rank| grid.mesh().coordinates(rank).into_iter().map(|at| at as i64).collect::<Vec<_>>();
-            let writes: Vec<_> = (0..grid.mesh().size()).map(|rank| (rank, of(&indices(rank)))).collect();
-            check_sums(&target, &writes);
-            Ok(())
-        });
+        a_write_back_combines(&sharding, |at| region(seed, (at[0], at.last()), sharding.shape()));
     }
 }
 
@@ -350,7 +384,7 @@ fn a_halo_looks_at_neighbours_alone() {
         let before = world.bytes_received();
         tile.exchange(&grid, &around_it, around, false, now(&source, &around(grid.coords())))?;
         assert_eq!((world.bytes_received() - before) as usize / size_of::<i32>(), 20 - 6);
-        periodic::check_around(&tile, &source, &around(grid.coords()));
+        check(&tile, &source, &around(grid.coords()));
         // The part that a rank owns itself stays unchanged.
         for (region_of, wraps) in [(&around as &dyn Fn(&[i64]) -> Region, true), (&cut, false)] {
             tile.tile.buffer.fill(UNREAD);
@@ -361,7 +395,7 @@ fn a_halo_looks_at_neighbours_alone() {
                 6,
                 "{wraps}"
             );
-            periodic::check_around(&tile, &source, &region);
+            check(&tile, &source, &region);
         }
         // Elements owned by ranks that differ along both axes stay unchanged, too.
         let star = Neighbours::in_star([Reach::Around { low: -1, high: 1 }; 2]);

@@ -13,13 +13,8 @@ use std::time::{Duration, Instant};
 /// A machine of these levels: count, interconnect, shared ports. They pass a gigabyte per second.
 fn machine(levels: &[(usize, Interconnect, Option<usize>)]) -> Machine {
     let level = |(nth, (count, interconnect, shared_ports)): (usize, &(usize, Interconnect, Option<usize>))| Level {
-        name: format!("level{nth}"),
-        count: *count,
-        interconnect: interconnect.clone(),
-        bandwidth: 1e9,
-        latency: 1e-6,
         shared_ports: *shared_ports,
-        bypass: None,
+        ..Level::new(format!("level{nth}"), *count, interconnect.clone(), 1e9, 1e-6)
     };
     let device = Device { memory_bandwidth: 1e9, memory_capacity: 1 << 30, ..Device::default() };
     Machine::new("test", levels.iter().enumerate().map(level).collect(), device).expect("a machine")

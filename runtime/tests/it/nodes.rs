@@ -8,7 +8,7 @@
 
 use polyshard_testing::example_path;
 use polyshard_testing::nodes::{LAYOUTS, MapBy, Nodes};
-use polyshard_testing::start::{Start, run, run_with};
+use polyshard_testing::start::{Start, laws, run_with};
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(240);
@@ -20,10 +20,8 @@ const TWO: Nodes = Nodes { ranks: &[2, 2], map_by: MapBy::Slot };
 #[ignore = "needs nodes, which scripts/nodes makes"]
 fn the_laws_of_communicators_hold_on_nodes() {
     for nodes in LAYOUTS {
-        let ranks = format!("--ranks={}", nodes.size());
-        let ended = run(Start::Nodes(nodes), &example_path!("comm_laws"), &[&ranks], LIMIT);
-        assert!(ended.success, "on {nodes}, after {:?}:\n{}", ended.took, ended.stderr);
-        assert_eq!(ended.stdout, format!("28 laws hold on {} ranks\n", nodes.size()), "on {nodes}");
+        let said = laws(Start::Nodes(nodes), &example_path!("comm_laws"), nodes.size(), LIMIT);
+        assert_eq!(said, format!("28 laws hold on {} ranks\n", nodes.size()), "on {nodes}");
     }
 }
 
@@ -31,10 +29,8 @@ fn the_laws_of_communicators_hold_on_nodes() {
 #[ignore = "needs nodes, which scripts/nodes makes"]
 fn the_laws_of_memory_hold_on_nodes() {
     for nodes in LAYOUTS {
-        let ranks = format!("--ranks={}", nodes.size());
-        let ended = run(Start::Nodes(nodes), &example_path!("memory_laws"), &[&ranks], LIMIT);
-        assert!(ended.success, "on {nodes}, after {:?}:\n{}", ended.took, ended.stderr);
-        assert_eq!(ended.stdout, format!("the laws of memory hold on {} ranks\n", nodes.size()), "on {nodes}");
+        let said = laws(Start::Nodes(nodes), &example_path!("memory_laws"), nodes.size(), LIMIT);
+        assert_eq!(said, format!("the laws of memory hold on {} ranks\n", nodes.size()), "on {nodes}");
     }
 }
 

@@ -12,15 +12,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 /// A machine of this many devices, each with its own port.
 fn machine(devices: usize) -> Machine {
-    let level = Level {
-        name: "rank".into(),
-        count: devices,
-        interconnect: Interconnect::Switch,
-        bandwidth: 1e9,
-        latency: 1e-6,
-        shared_ports: None,
-        bypass: None,
-    };
+    let level = Level::new("rank", devices, Interconnect::Switch, 1e9, 1e-6);
     Machine::new("switch", vec![level], Machine::preset("a100").expect("a preset").device().clone()).expect("a machine")
 }
 

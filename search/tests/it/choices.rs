@@ -1,23 +1,19 @@
 //! Chosen schedules give the sequential result, fit into the memory, and receive words near the lower bound.
 
+use crate::kernels::{einsum, formula, hold, numbered, square};
 use crate::machines::machine;
 use expect_test::expect;
-use polyshard::runtime::{DistArray, Execute, Transport};
-use polyshard::text::{Operand, einsum};
+use polyshard::runtime::Transport;
 use polyshard_dsl::{Clause, Var, dim, parse_kernel, pin};
 use polyshard_layout::{DType, Mesh};
 use polyshard_machine::{Device, Interconnect, Level, Machine, PRESETS};
 use polyshard_polyhedral::Schedule;
 use polyshard_search::{Candidate, Choice, Choose, SearchError, SequenceSearch};
 use polyshard_testing::example;
+use polyshard_testing::filled::verified;
 use polyshard_testing::program::IsAs;
 use proptest::prelude::*;
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::time::Duration;
-
-fn square(extent: usize) -> Schedule {
-    Schedule::from_spec(example::matmul(extent, extent, extent))
-}
 
 fn grid(choice: &Choice) -> Vec<usize> {
     grid_of(choice.best())
@@ -30,10 +26,7 @@ fn grid_of(candidate: &Candidate) -> Vec<usize> {
 /// Runs the best schedule of an einsum over arrays filled from their global index, and compares the output with the
 /// sequential result.
 fn check(text: &str, shapes: &[Vec<usize>], ranks: usize, machine: &Machine) -> Result<(), String> {
-    let sources: Vec<_> = (0..shapes.len()).map(|nth| format!("A{nth}")).collect();
-    let operands: Vec<_> = sources.iter().zip(shapes).map(|(source, shape)| Operand { source, shape }).collect();
-    let spec = einsum(text, &operands, DType::I64, "C").map_err(|error| error.to_string())?;
-    let schedule = Schedule::from_spec(spec);
+    let schedule = numbered(text, shapes, DType::I64);
     let choice = schedule.auto(ranks, machine).find().map_err(|error| error.to_string())?;
     let (program, used) = (choice.program(), choice.best().ranks());
     let bound = choice.bound().words;
@@ -41,26 +34,9 @@ fn check(text: &str, shapes: &[Vec<usize>], ranks: usize, machine: &Machine) -> 
     if used > ranks {
         return Err(format!("{used} of {ranks} ranks are used"));
     }
-    // The printed chain is the returned schedule.
-    let steps = polyshard::text::parse_chain(&choice.chain(), None).map_err(|error| error.to_string())?;
-    let pasted = steps.into_iter().fold(schedule.clone(), Schedule::apply);
-    if pasted.lower().map_err(|error| error.to_string())? != *program {
-        return Err("the printed chain gives another program".into());
-    }
-    let run = polyshard::spmd(used, |world| {
-        let inputs = program.inputs().map(|array| {
-            let element = |at: &[usize]| at.iter().fold(3, |sum, &at| (7 * sum + at as i64) % 23 - 11);
-            DistArray::from_fn(world, &array.sharding, element)
-        });
-        let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
-        let inputs: Vec<_> = inputs.iter().collect();
-        let before = world.bytes_received();
-        let output = program.run(world, &inputs)?;
-        let received = world.bytes_received() - before;
-        program.verify(world, &inputs, &[&output], 0.0)?;
-        Ok(received)
-    });
-    let received = run.map_err(|error| error.to_string())?.into_iter().max().unwrap_or(0);
+    is_pasted(&schedule, &choice);
+    let element = |_, at: &[usize]| at.iter().fold(3, |sum, &at| (7 * sum + at as i64) % 23 - 11);
+    let received = verified(program, Transport::Auto, 0.0, element).map_err(|error| error.to_string())?;
     if received > 8 * choice.best().words() {
         return Err(format!("{received} bytes are received, and {words} words were said"));
     }
@@ -70,6 +46,13 @@ fn check(text: &str, shapes: &[Vec<usize>], ranks: usize, machine: &Machine) -> 
         return Err(format!("{words} words, fewer than any algorithm moves: {bound}"));
     }
     Ok(())
+}
+
+/// Checks that the printed chain is the chosen schedule.
+fn is_pasted(kernel: &Schedule, choice: &Choice) {
+    let steps = polyshard::text::parse_chain(&choice.chain(), None).expect("steps");
+    let pasted = steps.into_iter().fold(kernel.clone(), Schedule::apply);
+    assert_eq!(pasted.lower().expect("a program"), *choice.program());
 }
 
 /// The sharding of a tensor on a mesh of `x` and `y`: free, on all ranks, on those at one coordinate, or in blocks of
@@ -96,25 +79,15 @@ fn no_choice_that_divides_the_work_evenly_receives_less_than_its_bound() {
     let lies = prop::collection::vec(0usize..14, 4);
     let problem =
         (prop::collection::vec(term(), 1..4), prop::collection::vec(extent(), 3), 0usize..3, any::<u8>(), lies);
-    let config = Config { cases: 400, failure_persistence: None, ..Config::default() };
-    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let machine = machine(4, 10.0);
     let meshes = [[2, 2], [2, 1], [4, 1]].map(|[x, y]| Mesh::new([("x", x), ("y", y)]));
     let (compared, bounded) = (std::cell::Cell::new(0), std::cell::Cell::new(0));
     let law = |(terms, extents, mesh, choice, lies): (Vec<Vec<char>>, Vec<usize>, usize, u8, Vec<usize>)| {
-        let mut letters: Vec<char> = terms.iter().flatten().copied().collect();
-        letters.sort_unstable();
-        letters.dedup();
-        let is_output = |(nth, _): &(usize, char)| choice >> nth & 1 == 1;
-        let output: String = letters.into_iter().enumerate().filter(is_output).map(|(_, c)| c).collect();
         let extent = |index: &char| extents[*index as usize - 'i' as usize];
         let shapes: Vec<Vec<usize>> = terms.iter().map(|term| term.iter().map(extent).collect()).collect();
-        let sources: Vec<_> = (0..shapes.len()).map(|nth| format!("A{nth}")).collect();
-        let operands: Vec<_> = sources.iter().zip(&shapes).map(|(source, shape)| Operand { source, shape }).collect();
-        let texts: Vec<String> = terms.iter().map(|term| term.iter().collect()).collect();
-        let text = format!("{}->{output}", texts.join(","));
-        let kernel = einsum(&text, &operands, DType::I64, "C").expect("an einsum").check().expect("a kernel");
-        let mut search = Schedule::new(kernel.clone()).auto(4, &machine).on(&meshes[mesh]);
+        let schedule = numbered(&formula(&terms, choice.into()), &shapes, DType::I64);
+        let kernel = schedule.kernel().expect("a kernel");
+        let mut search = schedule.auto(4, &machine).on(&meshes[mesh]);
         for (tensor, &choice) in kernel.tensors().zip(&lies) {
             if let Some(clauses) = home(tensor.ndim(), choice) {
                 search = search.shard(tensor.name, clauses);
@@ -133,7 +106,7 @@ fn no_choice_that_divides_the_work_evenly_receives_less_than_its_bound() {
         prop_assert!(bound <= words, "{words} words, fewer than {bound}: {kernel}\n{}", found.chain());
         Ok(())
     };
-    runner.run(&problem, law).unwrap_or_else(|error| panic!("{error}"));
+    hold(400, &problem, law);
     assert!(compared.get() > 80 && bounded.get() > 30, "{compared:?} {bounded:?}");
 }
 
@@ -142,30 +115,16 @@ fn chosen_schedules_give_the_sequential_result() {
     let index = || prop::sample::select(vec!['i', 'j', 'k', 'l']);
     let term = || prop::collection::vec(index(), 0..4);
     let problem = (prop::collection::vec(term(), 1..4), prop::collection::vec(1usize..9, 4), 1usize..13, any::<u16>());
-    let config = Config { cases: 300, failure_persistence: None, ..Config::default() };
-    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let machines = [machine(12, 1.0), machine(12, 100.0)];
     let law = |(terms, extents, ranks, choice): (Vec<Vec<char>>, Vec<usize>, usize, u16)| {
-        let extent = |index: char| extents["ijkl".find(index).expect("one of these")];
-        let mut letters: Vec<char> = terms.iter().flatten().copied().collect();
-        letters.sort_unstable();
-        letters.dedup();
-        // The output has any of the indices, in either order.
-        let mut output: Vec<char> =
-            letters.into_iter().enumerate().filter(|(nth, _)| choice >> nth & 1 == 1).map(|(_, index)| index).collect();
-        if choice >> 8 & 1 == 1 {
-            output.reverse();
-        }
-        let texts: Vec<String> = terms.iter().map(|term| term.iter().collect()).collect();
-        let text = format!("{}->{}", texts.join(","), output.iter().collect::<String>());
-        let shapes: Vec<Vec<usize>> =
-            terms.iter().map(|term| term.iter().map(|&index| extent(index)).collect()).collect();
+        let extent = |index: &char| extents["ijkl".find(*index).expect("one of these")];
+        let (text, shape) = (formula(&terms, choice), |term: &Vec<char>| term.iter().map(extent).collect());
+        let shapes: Vec<Vec<usize>> = terms.iter().map(shape).collect();
         let machine = &machines[usize::from(choice >> 9 & 1)];
         check(&text, &shapes, ranks, machine)
             .map_err(|why| TestCaseError::fail(format!("{text} {shapes:?} on {ranks}: {why}")))
     };
-    let terms = problem;
-    runner.run(&terms, law).unwrap_or_else(|error| panic!("{error}"));
+    hold(300, &problem, law);
 }
 
 #[test]
@@ -270,9 +229,7 @@ fn panels_come_while_others_are_computed_where_that_is_clearly_faster() {
     let others = choice.others().iter().filter(waits).map(|other| other.cost().seconds());
     assert!(others.fold(f64::INFINITY, f64::min) * 0.97 > choice.cost().seconds());
     // The printed chain gives the same program, and it runs.
-    let steps = polyshard::text::parse_chain(&choice.chain(), None).expect("steps");
-    let pasted = steps.into_iter().fold(square(480), Schedule::apply);
-    assert_eq!(pasted.lower().expect("a program"), *choice.program());
+    is_pasted(&square(480), &choice);
     check_candidate(choice.best());
     // Nothing is pipelined if there is hardly anything to hide, or if ranks share memory.
     for machine in [machine(4, 1.0), machine(4, 300.0).with_shared_memory("rank").expect("a level")] {
@@ -293,9 +250,7 @@ fn halos_come_while_the_interior_is_computed_where_that_is_clearly_faster() {
     let choice = stencil(480).auto(4, &machine(4, 300.0)).find().expect("a choice");
     assert!(choice.chain().contains(".interior_first(u)"), "{}\n{}", choice.chain(), choice.cost());
     assert!(choice.gap() < 1.0 && choice.cost().parts.iter().any(|part| part.hidden > 0.0), "{}", choice.cost());
-    let steps = polyshard::text::parse_chain(&choice.chain(), None).expect("steps");
-    let pasted = steps.into_iter().fold(stencil(480), Schedule::apply);
-    assert_eq!(pasted.lower().expect("a program"), *choice.program());
+    is_pasted(&stencil(480), &choice);
     check_candidate(choice.best());
     // The same holds in a sequence.
     let machine = machine(4, 300.0);
@@ -329,20 +284,8 @@ fn kinds([m, n, k]: [usize; 3], ranks: usize, memory: u64) -> [Vec<Candidate>; 2
 fn check_candidate(candidate: &Candidate) {
     let program = candidate.schedule().lower().expect("a program");
     for transport in [Transport::Messages, Transport::Auto] {
-        let ran = polyshard::spmd(candidate.ranks(), |world| {
-            let inputs = program.inputs().map(|array| {
-                let element = |at: &[usize]| at.iter().fold(3f32, |sum, &at| (7.0 * sum + at as f32) % 23.0 - 11.0);
-                DistArray::from_fn(world, &array.sharding, element)
-            });
-            let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
-            let inputs: Vec<_> = inputs.iter().collect();
-            let before = world.bytes_received();
-            let output = program.prepare(world)?.with_transport(transport).run(&inputs)?;
-            let received = world.bytes_received() - before;
-            program.verify(world, &inputs, &[&output], 1e-4)?;
-            Ok(received)
-        });
-        let received = ran.expect("it runs").into_iter().max().unwrap_or(0);
+        let element = |_, at: &[usize]| at.iter().fold(3f32, |sum, &at| (7.0 * sum + at as f32) % 23.0 - 11.0);
+        let received = verified(&program, transport, 1e-4, element).expect("it runs");
         assert!(received <= 4 * candidate.words(), "{}: {received} bytes", candidate.chain());
     }
 }
@@ -395,8 +338,6 @@ fn where_sums_have_no_room_they_are_written_in_panels() {
 #[test]
 fn no_schedule_is_faster_than_what_is_chosen_without_a_gap() {
     let problem = (prop::collection::vec(1usize..30, 3), 1usize..13, 0usize..6, any::<bool>());
-    let config = Config { cases: 40, failure_persistence: None, ..Config::default() };
-    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let machines = [machine(12, 1.0), machine(12, 1000.0)];
     let law = |(extents, ranks, kind, slow): (Vec<usize>, usize, usize, bool)| {
         let [i, j, k] = extents[..] else { unreachable!("there are three") };
@@ -409,16 +350,14 @@ fn no_schedule_is_faster_than_what_is_chosen_without_a_gap() {
             ("i,j->ij", vec![vec![i], vec![j]]),
         ][kind]
             .clone();
-        let sources: Vec<_> = (0..shapes.len()).map(|nth| format!("A{nth}")).collect();
-        let operands: Vec<_> = sources.iter().zip(&shapes).map(|(source, shape)| Operand { source, shape }).collect();
-        let schedule = Schedule::from_spec(einsum(text, &operands, DType::F64, "C").expect("an einsum"));
+        let schedule = numbered(text, &shapes, DType::F64);
         let search = schedule.auto(ranks, &machines[usize::from(slow)]);
         let (choice, all) = (search.find().expect("a choice"), search.at_least(usize::MAX).find().expect("a choice"));
         prop_assert_eq!(choice.gap(), 0.0);
         prop_assert_eq!(choice.chain(), all.chain());
         Ok(())
     };
-    runner.run(&problem, law).unwrap_or_else(|error| panic!("{error}"));
+    hold(40, &problem, law);
 }
 
 #[test]
@@ -440,17 +379,8 @@ fn what_lies_somewhere_stays_there_and_the_rest_is_chosen_around_it() {
         let expected =
             [("A", a), ("B", b)].map(|(tensor, clauses)| polyshard_dsl::Step::Shard { tensor: tensor.into(), clauses });
         assert_eq!(given[..2], [&expected[0], &expected[1]]);
-        let program = choice.program();
-        let run = polyshard::spmd(6, |world| {
-            let inputs = program
-                .inputs()
-                .map(|array| DistArray::from_fn(world, &array.sharding, |at| (at[0] * 5 + at[1]) as f32 % 7.0));
-            let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
-            let inputs: Vec<_> = inputs.iter().collect();
-            let output = program.run(world, &inputs)?;
-            Ok(program.verify(world, &inputs, &[&output], 1e-5)?)
-        });
-        run.expect("it runs");
+        let element = |_, at: &[usize]| (at[0] * 5 + at[1]) as f32 % 7.0;
+        verified(choice.program(), Transport::Auto, 1e-5, element).expect("it runs");
         // A freed tensor is in even shares again.
         let free = search.free("A").free("B").find().expect("a choice");
         assert_eq!(free.chain(), square(24).auto(6, &machine).on(&mesh).find().expect("a choice").chain());
@@ -515,9 +445,8 @@ fn indices_may_be_called_as_axes_are() {
     check("xy,yz->xz", &[vec![12, 10], vec![10, 14]], 8, &machine).expect("it is chosen and run");
     // They are divided like any others, even if a tensor has the first fallback name.
     let grids = ["ij,jk->ik", "xy,yz->xz"].map(|text| {
-        let operands = ["x_", "u"].map(|source| Operand { source, shape: &[512, 512] });
-        let spec = einsum(text, &operands, DType::F64, "v").expect("a product");
-        grid(&Schedule::from_spec(spec).auto(8, &machine).find().expect("a schedule"))
+        let product = einsum(text, &["x_", "u"], &[[512, 512]; 2], DType::F64, "v");
+        grid(&product.auto(8, &machine).find().expect("a schedule"))
     });
     assert_eq!(grids[0], grids[1]);
     assert_eq!(grids[0].iter().product::<usize>(), 8, "{grids:?}");
@@ -539,30 +468,16 @@ fn work_is_replicated_where_nothing_is_worth_sending() {
     // With enough work, it pays.
     let large = search(4096).expect("a schedule");
     assert_eq!(grid(&large).iter().product::<usize>(), 4, "{}", large.chain());
-    let steps = polyshard::text::parse_chain(&small.chain(), None).expect("steps");
-    let pasted = steps.into_iter().fold(square(16), Schedule::apply);
-    assert_eq!(&pasted.lower().expect("a program"), small.program());
+    is_pasted(&square(16), &small);
 }
 
 #[test]
 fn several_levels_are_divided_where_it_costs_least() {
     // Two nodes of four: the largest transfers stay inside a node.
-    let level = |name: &str, count, bandwidth, shared_ports| Level {
-        name: name.into(),
-        count,
-        interconnect: Interconnect::Switch,
-        bandwidth,
-        latency: 1e-6,
-        shared_ports,
-        bypass: None,
-    };
-    let device = Device {
-        memory_bandwidth: 1e11,
-        memory_capacity: 1 << 40,
-        flops: [("f32".to_owned(), 1e12)].into(),
-        ..Device::default()
-    };
-    let levels = vec![level("node", 2, 1e8, Some(1)), level("rank", 4, 1e10, None)];
+    let level = |name: &str, count, bandwidth| Level::new(name, count, Interconnect::Switch, bandwidth, 1e-6);
+    let flops = [("f32".to_owned(), 1e12)].into();
+    let device = Device { memory_bandwidth: 1e11, memory_capacity: 1 << 40, flops, ..Device::default() };
+    let levels = vec![Level { shared_ports: Some(1), ..level("node", 2, 1e8) }, level("rank", 4, 1e10)];
     let nodes = Machine::new("nodes", levels, device).expect("a machine");
     let wide = Schedule::from_spec(example::matmul(512, 8192, 512));
     let choice = wide.auto(8, &nodes).all_ranks().at_least(40).find().expect("a choice");
@@ -616,11 +531,10 @@ fn what_cannot_be_searched_is_refused() {
     assert!(one.auto(4, &machine).find().expect("a choice").best().ranks() <= 3);
     // Twelve loops on a large number of ranks: too many grids to compare.
     let letters: String = ('a'..'m').collect();
-    let shape = [9; 12];
-    let spec = einsum(&letters, &[Operand { source: "A", shape: &shape }], DType::F64, "C").expect("an einsum");
+    let many = einsum(&letters, &["A"], &[[9; 12]], DType::F64, "C");
     let large = self::machine(1 << 20, 1.0);
     assert_eq!(
-        Schedule::from_spec(spec).auto(1 << 20, &large).find().expect_err("refused").to_string(),
+        many.auto(1 << 20, &large).find().expect_err("refused").to_string(),
         "`einsum` has 12 loops, which can be divided over 1048576 ranks in too many ways to compare; ask for fewer ranks, or write \
          the schedule"
     );
@@ -629,12 +543,8 @@ fn what_cannot_be_searched_is_refused() {
 #[test]
 fn machines_with_a_name_have_a_rate_for_every_type_that_programs_compute_in() {
     for (name, dtype) in PRESETS.iter().flat_map(|name| DType::NATIVE.map(|dtype| (*name, dtype))) {
-        let shapes = [[8, 8]; 2];
-        let operands: Vec<_> =
-            ["A", "B"].iter().zip(&shapes).map(|(source, shape)| Operand { source, shape }).collect();
-        let spec = einsum("ij,jk->ik", &operands, dtype, "C").expect("an einsum");
         let machine = Machine::preset(name).expect("a machine");
-        let choice = Schedule::from_spec(spec).auto(2, &machine).find();
+        let choice = einsum("ij,jk->ik", &["A", "B"], &[[8, 8]; 2], dtype, "C").auto(2, &machine).find();
         assert!(choice.expect("a schedule").cost().seconds() > 0.0, "{dtype} on {name}");
     }
 }

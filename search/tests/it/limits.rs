@@ -1,7 +1,7 @@
 //! Gaps left by limits, the memory and ranks that errors report as enough, and lists without duplicates.
 
+use crate::kernels::{einsum, hold, numbered, square};
 use crate::machines::machine;
-use polyshard::text::{Operand, einsum};
 use polyshard_dsl::Rounds;
 use polyshard_layout::{DType, Mesh, Name};
 use polyshard_machine::Machine;
@@ -10,32 +10,19 @@ use polyshard_polyhedral::Schedule;
 use polyshard_search::{Candidate, Choose, ContractionSearch, Enough, Order, SearchError, SequenceSearch};
 use polyshard_testing::example;
 use proptest::prelude::*;
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::time::{Duration, Instant};
-
-fn square(extent: usize) -> Schedule {
-    Schedule::from_spec(example::matmul(extent, extent, extent))
-}
 
 /// An einsum over arrays of these shapes.
 fn kernel(text: &str, names: &[&str], shapes: &[&[usize]], output: &str) -> Schedule {
-    let operands: Vec<_> = names.iter().zip(shapes).map(|(source, shape)| Operand { source, shape }).collect();
-    Schedule::from_spec(einsum(text, &operands, DType::F64, output).expect("an einsum"))
+    einsum(text, names, shapes, DType::F64, output)
 }
 
 /// A chain of square matrices.
 fn chain(count: usize, extent: usize) -> Schedule {
     let letters: Vec<char> = ('a'..='z').take(count + 1).collect();
     let terms: Vec<String> = letters.windows(2).map(|pair| pair.iter().collect()).collect();
-    let names: Vec<String> = (0..count).map(|nth| format!("A{nth}")).collect();
     let text = format!("{}->{}{}", terms.join(","), letters[0], letters[count]);
-    let (names, shape): (Vec<&str>, &[usize]) = (names.iter().map(String::as_str).collect(), &[extent, extent]);
-    kernel(&text, &names, &vec![shape; count], "C")
-}
-
-fn runner(cases: u32) -> TestRunner {
-    let config = Config { cases, failure_persistence: None, ..Config::default() };
-    TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha))
+    numbered(&text, &vec![vec![extent, extent]; count], DType::F64)
 }
 
 #[test]
@@ -106,9 +93,14 @@ fn sequence<'a>(kinds: [usize; 2], extents: &[usize], ranks: usize, machine: &'a
         1 => kernel("ik,il->kl", &["Y", "W"], &[&[i, k], &[i, l]], "Z"),
         _ => kernel("ik,ik->", &["Y", "W"], &[&[i, k], &[i, k]], "Z"),
     };
-    [(first, "Y"), (second, "Z")].into_iter().fold(SequenceSearch::new(ranks, machine), |search, (schedule, output)| {
+    search_of(&[(first, "Y"), (second, "Z")], ranks, machine)
+}
+
+/// The search for the schedules of these kernels, each with the name of its output.
+fn search_of<'a>(stages: &[(Schedule, &str)], ranks: usize, machine: &'a Machine) -> SequenceSearch<'a> {
+    stages.iter().fold(SequenceSearch::new(ranks, machine), |search, (schedule, output)| {
         let inputs: Vec<Name> = schedule.kernel().expect("a kernel").inputs().iter().map(|one| one.name).collect();
-        search.stage(&schedule, inputs, output)
+        search.stage(schedule, inputs, *output)
     })
 }
 
@@ -126,10 +118,7 @@ fn sharing<'a>(kinds: [usize; 2], extents: &[usize], ranks: usize, machine: &'a 
         1 => stages.push((kernel("ij,ij->i", &["X", "X"], &[shape; 2], "S"), "S")),
         _ => stages.push((product(["X", "V"], k, "U"), "U")),
     }
-    stages.into_iter().fold(SequenceSearch::new(ranks, machine), |search, (schedule, output)| {
-        let inputs: Vec<Name> = schedule.kernel().expect("a kernel").inputs().iter().map(|one| one.name).collect();
-        search.stage(&schedule, inputs, output)
-    })
+    search_of(&stages, ranks, machine)
 }
 
 /// The memory that a search reports as the minimum.
@@ -161,7 +150,7 @@ fn the_memory_that_is_said_to_do_does_and_less_does_not() {
         prop_assert_eq!(least(one.memory(enough - 1).find())?, enough);
         says_what_does(&sequence(kinds, &extents, ranks, machine))
     };
-    runner(32).run(&problem, law).unwrap_or_else(|error| panic!("{error}"));
+    hold(32, &problem, law);
 }
 
 #[test]
@@ -171,7 +160,7 @@ fn the_memory_that_is_said_to_do_does_where_kernels_read_the_same_array() {
     let law = |(extents, kinds, ranks): (Vec<usize>, [usize; 2], usize)| {
         says_what_does(&sharing(kinds, &extents, ranks, &machine))
     };
-    runner(10).run(&problem, law).unwrap_or_else(|error| panic!("{error}"));
+    hold(10, &problem, law);
 }
 
 /// The reported memory of a sequence is enough, less is not, and with more memory the program fits too.
@@ -278,7 +267,7 @@ fn the_ranks_that_are_said_to_do_do_and_fewer_do_not() {
         }
         Ok(())
     };
-    runner(32).run(&problem, law).unwrap_or_else(|error| panic!("{error}"));
+    hold(32, &problem, law);
     let [fewest, never] = seen.get();
     assert!(fewest > 15 && never > 3, "{fewest} and {never}");
 }
@@ -346,10 +335,7 @@ fn limits_end_searches_of_orders_after_the_first_one() {
     };
     let terms = text.split_once("->").expect("an arrow").0.split(',');
     let shapes: Vec<Vec<usize>> = terms.map(|term| term.chars().map(extent).collect()).collect();
-    let names: Vec<String> = (0..shapes.len()).map(|nth| format!("A{nth}")).collect();
-    let (names, shapes): (Vec<&str>, Vec<&[usize]>) =
-        (names.iter().map(String::as_str).collect(), shapes.iter().map(Vec::as_slice).collect());
-    let (network, machine) = (kernel(text, &names, &shapes, "Z"), machine(2, 10.0));
+    let (network, machine) = (numbered(text, &shapes, DType::F64), machine(2, 10.0));
     let (start, limit) = (Instant::now(), Duration::from_secs(2));
     ContractionSearch::new(&network, 2, &machine).at_most(limit).find().expect("one that was found in time");
     // This search once ran for more than a minute.
@@ -453,7 +439,7 @@ fn the_ranks_that_are_said_to_do_do_for_kernels_in_sequence_and_fewer_do_not() {
         }
         Ok(())
     };
-    runner(16).run(&problem, law).unwrap_or_else(|error| panic!("{error}"));
+    hold(16, &problem, law);
     assert!(seen.get() > 5, "{}", seen.get());
 }
 

@@ -1,24 +1,21 @@
 //! Products of several tensors, contracted in an order: the possible orders, and that each gives the sequential result.
 
+use crate::kernels::{einsum, formula, hold, numbered};
 use crate::machines::machine;
-use expect_test::{Expect, expect};
+use expect_test::expect;
 use polyshard::runtime::{DistArray, Execute};
-use polyshard::text::{Operand, einsum};
 use polyshard_layout::DType;
 use polyshard_polyhedral::Schedule;
 use polyshard_program::{Assign, Kernel};
 use polyshard_search::{Choice, Choose, Contraction, ContractionSearch, Order, SearchError};
 use proptest::prelude::*;
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 /// The kernel of an einsum, with these extents of the indices `i`, `j`, ...
 fn kernel(text: &str, extents: &[usize]) -> Kernel {
     let extent = |index: char| extents[index as usize - 'i' as usize];
     let terms = text.split("->").next().expect("a text");
     let shapes: Vec<Vec<usize>> = terms.split(',').map(|term| term.chars().map(extent).collect()).collect();
-    let sources: Vec<_> = (0..shapes.len()).map(|nth| format!("A{nth}")).collect();
-    let operands: Vec<_> = sources.iter().zip(&shapes).map(|(source, shape)| Operand { source, shape }).collect();
-    einsum(text, &operands, DType::I64, "C").expect("an einsum").check().expect("a kernel")
+    numbered(text, &shapes, DType::I64).kernel().expect("a kernel").clone()
 }
 
 /// Runs the contraction, and compares its output with that of the kernel on one rank.
@@ -45,16 +42,8 @@ fn all_orders_of_random_products_give_the_sequential_result() {
     let index = || prop::sample::select(vec!['i', 'j', 'k', 'l']);
     let term = || prop::collection::vec(index(), 0..4);
     let problem = (prop::collection::vec(term(), 3..5), prop::collection::vec(1usize..7, 4), 1usize..7, any::<u8>());
-    let config = Config { cases: 60, failure_persistence: None, ..Config::default() };
-    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let law = |(terms, extents, ranks, choice): (Vec<Vec<char>>, Vec<usize>, usize, u8)| {
-        let mut letters: Vec<char> = terms.iter().flatten().copied().collect();
-        letters.sort_unstable();
-        letters.dedup();
-        let output: String =
-            letters.into_iter().enumerate().filter(|(nth, _)| choice >> nth & 1 == 1).map(|(_, c)| c).collect();
-        let texts: Vec<String> = terms.iter().map(|term| term.iter().collect()).collect();
-        let kernel = kernel(&format!("{}->{output}", texts.join(",")), &extents);
+        let kernel = kernel(&formula(&terms, choice.into()), &extents);
         let machine = machine(6, 10.0);
         let schedule = Schedule::new(kernel.clone());
         let whole = schedule.auto(ranks, &machine).find().expect("a schedule");
@@ -62,7 +51,7 @@ fn all_orders_of_random_products_give_the_sequential_result() {
         assert!(found.cost().seconds() <= whole.cost().seconds(), "{kernel}: one kernel is faster");
         check(&kernel, &found);
         // An order that contracts two random terms first.
-        let (first, second) = (usize::from(choice >> 4) % texts.len(), usize::from(choice >> 6) % (texts.len() - 1));
+        let (first, second) = (usize::from(choice >> 4) % terms.len(), usize::from(choice >> 6) % (terms.len() - 1));
         let second = if second >= first { second + 1 } else { second };
         let order = Order::parse(&kernel, &format!("A{first},A{second}")).expect("an order");
         let given =
@@ -70,80 +59,53 @@ fn all_orders_of_random_products_give_the_sequential_result() {
         check(&kernel, &given);
         Ok(())
     };
-    runner.run(&problem, law).unwrap_or_else(|error| panic!("{error}"));
+    hold(60, &problem, law);
 }
 
 #[test]
 fn orders_are_read_and_printed() {
-    let check = |text: &str, order: &str, expected: Expect| {
+    let orders = [
+        ("ij,jk,kl->il", "ij,jk; ik,kl"),
+        ("ij,jk,kl->il", "kl,jk"),
+        ("ij,jk,kl->il", ""),
+        // A result is named by its indices, in any order; a tensor by its name.
+        ("ij,jk,kl,lm->im", "A2,A3; A0,A1; mk,ki"),
+        // An index that only these two have is summed; an index of the output is not.
+        ("ij,ij,jk->k", "ij,ij"),
+        ("i,j,k->", "i,k"),
+    ]
+    .map(|(text, order)| {
         let order = Order::parse(&kernel(text, &[2, 3, 4, 5, 6]), order).expect("an order");
         let stages: Vec<_> = order.stages().iter().map(Kernel::statement).collect();
-        expected.assert_eq(&format!("{order}\n{}\n", stages.join("\n")));
-    };
-    check(
-        "ij,jk,kl->il",
-        "ij,jk; ik,kl",
-        expect![[r#"
+        format!("{order}\n    {}\n", stages.join("\n    "))
+    });
+    expect![[r#"
         ij,jk; ik,kl
-        T1[i, k] = A0[i, j] * A1[j, k]
-        C[i, l] = T1[i, k] * A2[k, l]
-    "#]],
-    );
-    check(
-        "ij,jk,kl->il",
-        "kl,jk",
-        expect![[r#"
+            T1[i, k] = A0[i, j] * A1[j, k]
+            C[i, l] = T1[i, k] * A2[k, l]
         kl,jk; ij,lj
-        T1[l, j] = A2[k, l] * A1[j, k]
-        C[i, l] = A0[i, j] * T1[l, j]
-    "#]],
-    );
-    check(
-        "ij,jk,kl->il",
-        "",
-        expect![[r#"
+            T1[l, j] = A2[k, l] * A1[j, k]
+            C[i, l] = A0[i, j] * T1[l, j]
         ij,jk,kl
-        C[i, l] = A0[i, j] * A1[j, k] * A2[k, l]
-    "#]],
-    );
-    // A result is named by its indices, in any order; a tensor by its name.
-    check(
-        "ij,jk,kl,lm->im",
-        "A2,A3; A0,A1; mk,ki",
-        expect![[r#"
+            C[i, l] = A0[i, j] * A1[j, k] * A2[k, l]
         kl,lm; ij,jk; km,ik
-        T1[k, m] = A2[k, l] * A3[l, m]
-        T2[i, k] = A0[i, j] * A1[j, k]
-        C[i, m] = T1[k, m] * T2[i, k]
-    "#]],
-    );
-    // An index that only these two have is summed; an index of the output is not.
-    check(
-        "ij,ij,jk->k",
-        "ij,ij",
-        expect![[r#"
+            T1[k, m] = A2[k, l] * A3[l, m]
+            T2[i, k] = A0[i, j] * A1[j, k]
+            C[i, m] = T1[k, m] * T2[i, k]
         ij,ij; jk,j
-        T1[j] = A0[i, j] * A1[i, j]
-        C[k] = A2[j, k] * T1[j]
-    "#]],
-    );
-    check(
-        "i,j,k->",
-        "i,k",
-        expect![[r#"
+            T1[j] = A0[i, j] * A1[i, j]
+            C[k] = A2[j, k] * T1[j]
         i,k; j,
-        T1[] = A0[i] * A2[k]
-        C[] = A1[j] * T1[]
-    "#]],
-    );
+            T1[] = A0[i] * A2[k]
+            C[] = A1[j] * T1[]
+    "#]]
+    .assert_eq(&orders.concat());
 }
 
 #[test]
 fn results_of_the_same_operands_are_told_apart() {
-    let shape = [3, 4];
-    let operands = [Operand { source: "A", shape: &shape }; 4];
-    let kernel = einsum("ij,ij,ij,ij->i", &operands, DType::I64, "C").expect("an einsum").check().expect("a kernel");
-    let order = Order::parse(&kernel, "ij,ij; A,A").expect("an order");
+    let product = einsum("ij,ij,ij,ij->i", &["A"; 4], &[[3, 4]; 4], DType::I64, "C");
+    let order = Order::parse(product.kernel().expect("a kernel"), "ij,ij; A,A").expect("an order");
     let stages: Vec<_> = order.stages().iter().map(Kernel::statement).collect();
     assert_eq!(stages, ["T1[i, j] = A[i, j] * A[i, j]", "T2[i, j] = A[i, j] * A[i, j]", "C[i] = T1[i, j] * T2[i, j]"]);
 }
@@ -151,27 +113,20 @@ fn results_of_the_same_operands_are_told_apart() {
 #[test]
 fn what_is_no_order_is_refused() {
     let chain = kernel("ij,jk,kl->il", &[2, 3, 4, 5]);
-    let refused = |kernel: &Kernel, order: &str, expected: Expect| {
-        expected.assert_eq(&Order::parse(kernel, order).expect_err("no order").to_string());
-    };
-    refused(&chain, "ij", expect!["cannot contract `ij`: it names one term; give two or more"]);
-    refused(&chain, "ij,jl", expect!["cannot contract `ij,jl`: there is no `jl`; what is left is jk, kl"]);
-    refused(
-        &chain,
-        "ij,jk,kl,lm",
-        expect!["cannot contract `ij,jk,kl,lm`: `lm` is one too many: no other term is left"],
-    );
-    refused(&chain, "ij,jk; ij,kl", expect!["cannot contract `ij,kl`: there is no `ij`; what is left is kl, ik"]);
     let mut greatest = chain.spec().clone();
     greatest.assign = Assign::Max;
-    refused(
-        &greatest.check().expect("a kernel"),
-        "ij,jk",
-        expect![
-            "`C[i, l] max= A0[i, j] * A1[j, k] * A2[k, l]` is not a summed product of several tensors with plain \
-             indices; leave the order out"
-        ],
-    );
+    let greatest = greatest.check().expect("a kernel");
+    let refusals =
+        [(&chain, "ij"), (&chain, "ij,jl"), (&chain, "ij,jk,kl,lm"), (&chain, "ij,jk; ij,kl"), (&greatest, "ij,jk")]
+            .map(|(kernel, order)| format!("{}\n", Order::parse(kernel, order).expect_err("no order")));
+    expect![[r#"
+        cannot contract `ij`: it names one term; give two or more
+        cannot contract `ij,jl`: there is no `jl`; what is left is jk, kl
+        cannot contract `ij,jk,kl,lm`: `lm` is one too many: no other term is left
+        cannot contract `ij,kl`: there is no `ij`; what is left is kl, ik
+        `C[i, l] max= A0[i, j] * A1[j, k] * A2[k, l]` is not a summed product of several tensors with plain indices; leave the order out
+    "#]]
+    .assert_eq(&refusals.concat());
 }
 
 #[test]

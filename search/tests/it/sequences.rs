@@ -1,12 +1,13 @@
 //! Schedules of kernels in sequence are chosen together: programs give the sequential result, and no combination of
 //! schedules for each kernel alone is faster.
 
+use crate::kernels::{einsum, hold};
 use crate::machines::{machine, nodes};
 use expect_test::expect;
 use polyshard::planner::Sequence;
-use polyshard::runtime::{DistArray, Execute};
+use polyshard::runtime::Transport;
 use polyshard::search::in_rounds;
-use polyshard::text::{Operand, Rounds, einsum};
+use polyshard::text::Rounds;
 use polyshard_dsl::parse_kernel;
 use polyshard_layout::{DType, Mesh, Name};
 use polyshard_machine::Machine;
@@ -15,15 +16,14 @@ use polyshard_polyhedral::Schedule;
 use polyshard_program::Program;
 use polyshard_search::{Candidate, Choice, Choose, SearchError, SequenceSearch};
 use polyshard_testing::example;
+use polyshard_testing::filled::verified;
 use proptest::prelude::*;
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::cell::Cell;
 use std::time::Duration;
 
 /// A kernel over arrays of these shapes.
 fn kernel(text: &str, names: &[&str], shapes: &[&[usize]], output: &str) -> Schedule {
-    let operands: Vec<_> = names.iter().zip(shapes).map(|(source, shape)| Operand { source, shape }).collect();
-    Schedule::from_spec(einsum(text, &operands, DType::I64, output).expect("an einsum"))
+    einsum(text, names, shapes, DType::I64, output)
 }
 
 /// A kernel with the values that it reads and writes.
@@ -36,17 +36,8 @@ fn search<'a>(stages: &[Stage], ranks: usize, machine: &'a Machine) -> SequenceS
 }
 
 fn run(program: &Program) -> Result<(), String> {
-    let run = polyshard::spmd(program.mesh().size(), |world| {
-        let inputs = program.inputs().map(|array| {
-            let element = |at: &[usize]| at.iter().fold(3, |sum, &at| (7 * sum + at as i64) % 23 - 11);
-            DistArray::from_fn(world, &array.sharding, element)
-        });
-        let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
-        let inputs: Vec<_> = inputs.iter().collect();
-        let output = program.run(world, &inputs)?;
-        Ok(program.verify(world, &inputs, &[&output], 0.0)?)
-    });
-    run.map(drop).map_err(|error| error.to_string())
+    let element = |_, at: &[usize]| at.iter().fold(3, |sum, &at| (7 * sum + at as i64) % 23 - 11);
+    verified(program, Transport::Auto, 0.0, element).map(drop).map_err(|error| error.to_string())
 }
 
 /// The seconds of the fastest combination of schedules that were priced for each kernel alone.
@@ -108,8 +99,6 @@ fn stages(extents: &[usize], kinds: &[usize]) -> Vec<Stage> {
 #[test]
 fn chosen_sequences_give_the_sequential_result_and_none_is_faster() {
     let problem = (prop::collection::vec(1usize..25, 5), prop::collection::vec(0usize..4, 1..4), 1usize..9, 0usize..4);
-    let config = Config { cases: 100, failure_persistence: None, ..Config::default() };
-    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let machines = [machine(8, 1.0), machine(8, 1000.0), nodes(3, 1.0), nodes(3, 1000.0)];
     let law = |(extents, kinds, ranks, machine): (Vec<usize>, Vec<usize>, usize, usize)| {
         let (stages, machine) = (stages(&extents, &kinds), &machines[machine]);
@@ -120,14 +109,12 @@ fn chosen_sequences_give_the_sequential_result_and_none_is_faster() {
         prop_assert!(seconds <= other * (1.0 + 1e-9), "{seconds} are chosen, and {other} are possible");
         Ok(())
     };
-    runner.run(&problem, law).unwrap_or_else(|error| panic!("{error}"));
+    hold(100, &problem, law);
 }
 
 #[test]
 fn none_is_faster_than_the_chosen_one_where_kernels_read_the_same_array() {
     let problem = (prop::collection::vec(12usize..48, 4), 0usize..8, 2usize..5, 0usize..4);
-    let config = Config { cases: 30, failure_persistence: None, ..Config::default() };
-    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let machines = [machine(8, 1.0), machine(8, 10.0), nodes(3, 1.0), nodes(3, 10.0)];
     // The number of cases in which a tile is reused, and of those, the number without a gap.
     let [kept, closed] = [Cell::new(0), Cell::new(0)];
@@ -161,7 +148,7 @@ fn none_is_faster_than_the_chosen_one_where_kernels_read_the_same_array() {
         closed.set(closed.get() + usize::from(keeps && choice.gap() == 0.0));
         Ok(())
     };
-    runner.run(&problem, law).unwrap_or_else(|error| panic!("{error}"));
+    hold(30, &problem, law);
     println!("{kept:?} keep a tile, and {closed:?} of them leave nothing open");
     assert!(kept.get() > 5 && closed.get() == kept.get(), "{kept:?} {closed:?}");
 }
@@ -169,8 +156,6 @@ fn none_is_faster_than_the_chosen_one_where_kernels_read_the_same_array() {
 #[test]
 fn none_is_faster_than_the_chosen_one_where_kernels_read_around_the_same_elements() {
     let problem = (prop::collection::vec(100usize..300, 2), 0usize..4, 0usize..4, 2usize..5, 0usize..4);
-    let config = Config { cases: 12, failure_persistence: None, ..Config::default() };
-    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let machines = [machine(8, 1.0), machine(8, 10.0), nodes(3, 1.0), nodes(3, 10.0)];
     // The number of cases in which the first kernel fetches the region that the second one needs.
     let wider = Cell::new(0);
@@ -204,7 +189,7 @@ fn none_is_faster_than_the_chosen_one_where_kernels_read_around_the_same_element
         wider.set(wider.get() + usize::from(is_wider));
         Ok(())
     };
-    runner.run(&problem, law).unwrap_or_else(|error| panic!("{error}"));
+    hold(12, &problem, law);
     assert!(wider.get() > 2, "{wider:?}");
 }
 
@@ -212,8 +197,6 @@ fn none_is_faster_than_the_chosen_one_where_kernels_read_around_the_same_element
 fn none_is_faster_than_the_chosen_one_in_rounds() {
     // X becomes W X, or (W X) times U, element by element; unchanged data is fetched once.
     let problem = (1usize..25, 1usize..25, 1usize..4, 0u64..5, 1usize..9, 0usize..4);
-    let config = Config { cases: 60, failure_persistence: None, ..Config::default() };
-    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let machines = [machine(8, 1.0), machine(8, 1000.0), nodes(3, 1.0), nodes(3, 1000.0)];
     // The number of cases in which the layout differs from that for one pass, and in which a tile is fetched once.
     let [other_than_once, kept] = [Cell::new(0), Cell::new(0)];
@@ -240,7 +223,7 @@ fn none_is_faster_than_the_chosen_one_in_rounds() {
         kept.set(kept.get() + usize::from(is_kept));
         Ok(())
     };
-    runner.run(&problem, law).unwrap_or_else(|error| panic!("{error}"));
+    hold(60, &problem, law);
     println!("{other_than_once:?} lie otherwise than for one pass, and in {kept:?} a tile is brought once");
     assert!(other_than_once.get() > 3 && kept.get() > 3, "{other_than_once:?} {kept:?}");
 }

@@ -110,10 +110,20 @@ pub fn schedule<T: polyshard::runtime::Element>(algorithm: Algorithm, grid: &Gri
     match algorithm {
         Algorithm::AgGemm => in_a_row::<T>(grid.size(), sizes),
         Algorithm::Johnson => on_a_cube::<T>(grid.axes(), sizes),
-        Algorithm::GemmRs => scattered::<T>(grid.size(), sizes, false),
-        Algorithm::GemmRsRing => scattered::<T>(grid.size(), sizes, true),
-        Algorithm::Summa | Algorithm::Pumma | Algorithm::Cannon => on_a_grid::<T>(algorithm, grid.axes(), sizes),
+        Algorithm::GemmRsRing => on_a_ring::<T>(grid.size(), sizes),
+        Algorithm::GemmRs => in_fewest_panels::<T>(algorithm, grid, sizes, grid.size()),
+        Algorithm::Summa | Algorithm::Pumma | Algorithm::Cannon => in_fewest_panels::<T>(algorithm, grid, sizes, 1),
     }
+}
+
+fn in_fewest_panels<T: polyshard::runtime::Element>(
+    algorithm: Algorithm,
+    grid: &Grid,
+    sizes: Sizes,
+    panels: usize,
+) -> Schedule {
+    let (product, _, leaf) = in_panels::<T>(algorithm, grid, sizes, panels);
+    product.placed.tensorize(leaf)
 }
 
 /// C = A·B.
@@ -123,31 +133,6 @@ pub fn product<T: polyshard::runtime::Element>(Sizes { m: rows, k: terms, n: col
             C[m, n] += A[m, k] * B[k, n]
         }
     }
-}
-
-fn on_a_grid<T: polyshard::runtime::Element>(algorithm: Algorithm, [p, q]: [usize; 2], sizes: Sizes) -> Schedule {
-    vars!(m, n, k, mo, mi, no, ni, ko, ki);
-    let mesh = Mesh::new([("x", p), ("y", q)]);
-    let [x, y] = mesh.axes();
-    // Then a panel of either operand has one owner along its axis, also on grids that are not square.
-    let panels = (p..=p * q).step_by(p).find(|panels| panels.is_multiple_of(q)).unwrap_or(p * q);
-    let divided = product::<T>(sizes)
-        .distribute([m, n], [mo, no], [mi, ni], &mesh)
-        .divide(k, ko, ki, panels)
-        .reorder([mo, no, ko, mi, ni, ki]);
-    let rotated = match algorithm {
-        Algorithm::Pumma => divided.rotate(ko, [no]),
-        Algorithm::Cannon => divided.rotate(ko, [mo, no]),
-        _ => divided,
-    };
-    let skewed = algorithm == Algorithm::Cannon && p == q;
-    let placed = if skewed {
-        let turn = (x + y) % p as i64;
-        rotated.shard("A", [m.at(x), k.at(turn.clone())]).shard("B", [k.at(turn), n.at(y)])
-    } else {
-        rotated.shard("A", [m.at(x), k.at(y)]).shard("B", [k.at(x), n.at(y)])
-    };
-    placed.shard("C", [m.at(x), n.at(y)]).communicate("A", ko).communicate("B", ko).tensorize([mi, ni, ki])
 }
 
 fn in_a_row<T: polyshard::runtime::Element>(ranks: usize, sizes: Sizes) -> Schedule {
@@ -218,6 +203,7 @@ pub fn in_panels<T: polyshard::runtime::Element>(
     let [p, q] = grid.axes();
     let mesh = Mesh::new([("x", p), ("y", q)]);
     let [x, y] = mesh.axes();
+    // Then a panel of either operand has one owner along its axis, also on grids that are not square.
     let ring = (p..=p * q).step_by(p).find(|ring| ring.is_multiple_of(q)).unwrap_or(p * q);
     let panels = if algorithm == Algorithm::Cannon { ring } else { panels.next_multiple_of(ring) };
     let divided = product::<T>(sizes)
@@ -226,6 +212,7 @@ pub fn in_panels<T: polyshard::runtime::Element>(
         .reorder([mo, no, ko, mi, ni, ki]);
     let rotated = match algorithm {
         Algorithm::Cannon => divided.rotate(ko, [mo, no]),
+        Algorithm::Pumma => divided.rotate(ko, [no]),
         Algorithm::Summa => divided,
         _ => panic!("{algorithm} does not run in panels that are communicated"),
     };
@@ -255,19 +242,19 @@ fn on_a_cube<T: polyshard::runtime::Element>([p, q, r]: [usize; 3], sizes: Sizes
         .tensorize([mi, ni, ki])
 }
 
-/// The terms of the sums distributed; the result reduce-scattered by panels of columns, of which each rank owns some
-/// rows, or by panels of rows, one per rank, whose sums are sent around a ring.
-fn scattered<T: polyshard::runtime::Element>(ranks: usize, sizes: Sizes, ring: bool) -> Schedule {
-    vars!(m, n, k, mo, mi, no, ni, ko, ki);
+/// The terms of the sums distributed; panels of rows of the result, one per rank, whose sums are sent around a ring.
+fn on_a_ring<T: polyshard::runtime::Element>(ranks: usize, sizes: Sizes) -> Schedule {
+    vars!(m, n, k, mo, mi, ko, ki);
     let mesh = Mesh::new([("x", ranks)]);
     let [x] = mesh.axes();
-    let distributed = product::<T>(sizes).distribute([k], [ko], [ki], &mesh);
-    let placed = |divided: Schedule| divided.shard("A", [k.at(x)]).shard("B", [k.at(x)]).shard("C", [m.at(x)]);
-    if ring {
-        let divided = distributed.divide(m, mo, mi, ranks).reorder([mo, mi, n, ki]);
-        placed(divided).rotate(mo, [ko]).communicate("C", mo).tensorize([mi, n, ki])
-    } else {
-        let divided = distributed.divide(n, no, ni, ranks).reorder([no, m, ni, ki]);
-        placed(divided).communicate("C", no).tensorize([m, ni, ki])
-    }
+    product::<T>(sizes)
+        .distribute([k], [ko], [ki], &mesh)
+        .divide(m, mo, mi, ranks)
+        .reorder([mo, mi, n, ki])
+        .shard("A", [k.at(x)])
+        .shard("B", [k.at(x)])
+        .shard("C", [m.at(x)])
+        .rotate(mo, [ko])
+        .communicate("C", mo)
+        .tensorize([mi, n, ki])
 }

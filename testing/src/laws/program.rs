@@ -2,11 +2,11 @@
 //! receives the bytes that it states.
 
 use super::nodes::is_one_node;
-use ndarray::{ArrayD, IxDyn};
+use crate::filled;
+use ndarray::ArrayD;
 use polyshard::prelude::*;
-use polyshard::program::Tensor;
 use polyshard::runtime::comm::Received;
-use polyshard::runtime::{Backend, Transport, reference};
+use polyshard::runtime::{Backend, Transport};
 
 /// The element of a tensor at an index: small integers that differ between indices, so that sums are exact.
 #[must_use]
@@ -20,20 +20,7 @@ pub fn element<T: Element>(tensor: usize, program: &Program, index: &[usize]) ->
 /// The sequential result, which starts from the output's contents if `into` is set.
 #[must_use]
 pub fn sequential<T: Element>(program: &Program, into: bool) -> ArrayD<T> {
-    let kernel = program.kernel();
-    let array = |(position, tensor): (usize, &Tensor)| {
-        ArrayD::from_shape_fn(IxDyn(&tensor.shape), |index| {
-            let index: Vec<usize> = (0..tensor.ndim()).map(|dim| index[dim]).collect();
-            element::<T>(position, program, &index)
-        })
-    };
-    let arrays: Vec<_> = kernel.tensors().enumerate().map(array).collect();
-    let (output, inputs) = arrays.split_last().expect("a kernel has an output");
-    let inputs: Vec<_> = inputs.iter().collect();
-    let first = reference(kernel, &inputs, into.then(|| output.clone())).expect("arrays of the kernel's shapes");
-    // Each time step reads the output of the one before.
-    (1..program.nest().applications())
-        .fold(first, |found, _| reference(kernel, &[&found], None).expect("an array of the kernel's shape"))
+    filled::sequential(program, into, |tensor, index| element(tensor, program, index))
 }
 
 /// Runs the program in every way on all ranks of the world, compares the results, and returns the bytes that this rank
@@ -43,12 +30,9 @@ pub fn run_every_way<T: Element>(
     program: &Program,
     into: bool,
 ) -> polyshard::Result<(u64, Option<ArrayD<T>>)> {
-    let arrays = program.shardings().enumerate().map(|(position, sharding)| {
-        DistArray::from_fn(world, sharding, |index| element::<T>(position, program, index))
-    });
-    let mut arrays = arrays.collect::<polyshard::runtime::Result<Vec<_>>>()?;
+    let filled = filled::inputs_and_output(world, program, |tensor, index| element::<T>(tensor, program, index));
+    let (arrays, start) = filled?;
     let before = arrays.clone();
-    let start = arrays.pop().expect("a kernel has an output");
     let inputs: Vec<_> = arrays.iter().collect();
     let mut runs: Vec<(Received, DistArray<T>)> = Vec::new();
     // Processes read short inputs in place only if requested.

@@ -21,14 +21,8 @@ pub const OPS: [ReduceOp; 4] = [ReduceOp::Sum, ReduceOp::Product, ReduceOp::Max,
 
 /// A machine of switches, each level ten times as slow as the one inside it.
 pub fn machine(counts: &[usize]) -> Machine {
-    let level = |(nth, &count): (usize, &usize)| Level {
-        name: format!("level{nth}"),
-        count,
-        interconnect: Interconnect::Switch,
-        bandwidth: 1e8 * 10f64.powi(nth as i32),
-        latency: 1e-6,
-        shared_ports: None,
-        bypass: None,
+    let level = |(nth, &count): (usize, &usize)| {
+        Level::new(format!("level{nth}"), count, Interconnect::Switch, 1e8 * 10f64.powi(nth as i32), 1e-6)
     };
     let device = Device { memory_bandwidth: 1e11, memory_capacity: 1 << 34, ..Device::default() };
     Machine::new("switches", counts.iter().enumerate().map(level).collect(), device).expect("a machine")

@@ -1,30 +1,28 @@
 //! The laws under `mpirun`, as on threads.
 
 use polyshard_testing::example_path;
-use polyshard_testing::start::{Start, run, run_with};
+use polyshard_testing::start::{Start, laws, run_with};
 use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(120);
 
 #[test]
 fn sequences_give_the_sequential_product_on_one_to_eight_processes() {
     for processes in [1, 2, 4, 6, 8] {
-        let ranks = format!("--ranks={processes}");
-        let ended = run(Start::Mpi(processes), &example_path!("product_laws"), &[&ranks], Duration::from_secs(120));
-        assert!(ended.success, "on {processes} processes, after {:?}:\n{}", ended.took, ended.stderr);
-        assert_eq!(ended.stdout, format!("sharded products hold on {processes} ranks\n"));
+        let said = laws(Start::Mpi(processes), &example_path!("product_laws"), processes, LIMIT);
+        assert_eq!(said, format!("sharded products hold on {processes} ranks\n"));
     }
 }
 
 #[test]
 fn programs_give_the_sequential_result_in_place_and_by_messages_on_one_to_eight_processes() {
     for processes in [1, 2, 3, 4, 6, 8] {
-        let ranks = format!("--ranks={processes}");
-        let ended = run(Start::Mpi(processes), &example_path!("program_laws"), &[&ranks], Duration::from_secs(240));
-        assert!(ended.success, "on {processes} processes, after {:?}:\n{}", ended.took, ended.stderr);
+        let said = laws(Start::Mpi(processes), &example_path!("program_laws"), processes, 2 * LIMIT);
+        let (programs, rest) = said.split_once(' ').expect("their number");
+        assert_eq!(rest, format!("programs give the sequential result on {processes} ranks\n"));
         // Programs with long blocks too, the same number on any mesh.
-        let programs = if processes < 3 { 50..=64 } else { 64..=64 };
-        let said =
-            programs.map(|programs| format!("{programs} programs give the sequential result on {processes} ranks\n"));
-        assert!(said.collect::<Vec<_>>().contains(&ended.stdout), "{}", ended.stdout);
+        let wanted = if processes < 3 { 50..=64 } else { 64..=64 };
+        assert!(programs.parse().is_ok_and(|programs: usize| wanted.contains(&programs)), "{said}");
     }
 }
 
@@ -69,23 +67,16 @@ fn a_rank_that_panics_while_panels_are_under_way_ends_all_processes() {
 #[test]
 fn tiles_are_right_on_one_to_eight_processes() {
     for processes in [1, 2, 3, 4, 6, 8] {
-        let ranks = format!("--ranks={processes}");
-        let ended =
-            run(Start::Mpi(processes), &example_path!("redistribute_laws"), &[&ranks], Duration::from_secs(180));
-        assert!(ended.success, "on {processes} processes, after {:?}:\n{}", ended.took, ended.stderr);
-        assert_eq!(ended.stdout, format!("redistributions hold on {processes} ranks\n"));
+        let said = laws(Start::Mpi(processes), &example_path!("redistribute_laws"), processes, 2 * LIMIT);
+        assert_eq!(said, format!("redistributions hold on {processes} ranks\n"));
     }
 }
 
 #[test]
 fn reductions_are_right_on_one_to_eight_processes_and_as_many_threads() {
     for ranks in [1, 2, 3, 4, 6, 8] {
-        let argument = format!("--ranks={ranks}");
-        let said = [Start::Mpi(ranks), Start::Plain].map(|start| {
-            let ended = run(start, &example_path!("reduce_laws"), &[&argument], Duration::from_secs(120));
-            assert!(ended.success, "{start:?}, {ranks} ranks, after {:?}:\n{}", ended.took, ended.stderr);
-            ended.stdout
-        });
+        let program = example_path!("reduce_laws");
+        let said = [Start::Mpi(ranks), Start::Plain].map(|start| laws(start, &program, ranks, LIMIT));
         assert!(said[0].ends_with(&format!(" reductions hold on {ranks} ranks\n")), "{}", said[0]);
         assert_eq!(said[0], said[1], "the same ones on processes and on threads");
     }

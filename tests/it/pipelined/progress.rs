@@ -14,13 +14,12 @@ fn bits_beside(world: &World, program: &Program) -> polyshard::Result<Vec<u64>> 
 /// Runs `waiting` without progress threads and `ahead` with them, on threads and on emulated links.
 fn check(waiting: &Program, ahead: &Program, seed: usize) -> Result<(), TestCaseError> {
     let ranks = waiting.mesh().size();
-    let failed = |error: polyshard::Error| TestCaseError::fail(format!("{error}\n{ahead}"));
-    let expected = polyshard::spmd(ranks, |world| bits(world, waiting)).map_err(failed)?;
-    let found = polyshard::spmd(ranks, |world| bits_beside(world, ahead)).map_err(failed)?;
+    let expected = polyshard::spmd(ranks, |world| bits(world, waiting)).map_err(failed(waiting))?;
+    let found = polyshard::spmd(ranks, |world| bits_beside(world, ahead)).map_err(failed(ahead))?;
     prop_assert!(found == expected, "{}", ahead);
     let late = Duration::from_micros(500);
     let found = spmd_emulated_shaken(&machine(ranks, seed), 0.01, seed as u64, late, |world| bits_beside(world, ahead));
-    prop_assert!(found.map_err(failed)? == expected, "on emulated links\n{}", ahead);
+    prop_assert!(found.map_err(failed(ahead))? == expected, "on emulated links\n{}", ahead);
     Ok(())
 }
 
@@ -31,11 +30,7 @@ proptest! {
     fn random_schedules_give_the_same_bits_with_a_progress_thread(
         kind in 0usize..3, choices in prop::collection::vec(0u32..5040, 0..90), depth in 1usize..5, seed in 0usize..70,
     ) {
-        let schedule = schedule(kind, &choices);
-        let Some(waiting) = schedule.lower().ok().filter(|program| !program.nest().any_order()) else { return Ok(()) };
-        let Some(ahead) = pipelined(&schedule, depth).map_err(|error| TestCaseError::fail(error.to_string()))? else {
-            return Ok(());
-        };
+        let Some([waiting, ahead]) = pair(kind, &choices, depth)? else { return Ok(()) };
         check(&waiting, &ahead, seed)?;
         check(&waiting, &ahead.by_exchange(), seed)?;
     }
@@ -44,9 +39,7 @@ proptest! {
     fn random_stencils_give_the_same_bits_with_a_progress_thread(
         choices in prop::collection::vec(0u32..5040, 0..40), seed in 0usize..70,
     ) {
-        let schedule = stencil_of(DType::F64, &mut Choices::new(&choices));
-        let Some(first) = interior_first(&schedule) else { return Ok(()) };
-        let [waiting, first] = [schedule, first].map(|schedule| schedule.lower().expect("it was lowered before"));
+        let Some([waiting, first]) = stencil_pair(&choices) else { return Ok(()) };
         check(&waiting, &first, seed)?;
     }
 }

@@ -8,6 +8,7 @@ use polyshard::leaf::register;
 use polyshard::prelude::*;
 use polyshard::runtime::{Transport, reference};
 use polyshard::text::parse_kernel;
+use polyshard_testing::filled;
 use proptest::prelude::*;
 
 /// The product of a matrix with rows over the ranks and one with columns over the ranks: all of the first one is
@@ -116,9 +117,7 @@ fn received(program: &Program) -> u64 {
 /// The same for a program over elements of this type.
 fn received_of<T: Element>(program: &Program, fill: impl Fn(usize, &[usize]) -> T + Sync) -> u64 {
     let found = polyshard::spmd(program.mesh().size(), |world| {
-        let arrays = program.inputs().enumerate();
-        let arrays = arrays.map(|(nth, input)| DistArray::from_fn(world, &input.sharding, |at| fill(nth, at)));
-        let arrays = arrays.collect::<Result<Vec<_>, _>>()?;
+        let arrays = filled::inputs(world, program, &fill)?;
         let before = world.bytes_received();
         let mut prepared = program.prepare::<T>(world)?.with_transport(Transport::Messages);
         prepared.run_all(&arrays.iter().collect::<Vec<_>>())?;

@@ -1,11 +1,13 @@
 //! Rounds give the same result as their stages in sequence, on every mesh and with every kind of transfer.
 
-use super::{element, inputs, product, two_products, ways};
+use super::{element, product, two_products, ways};
 use expect_test::expect;
 use ndarray::ArrayD;
 use polyshard::prelude::*;
 use polyshard::program::{Array, ArrayId, ArrayKind, Body, Carried, Rounds, Transfer};
 use polyshard::runtime::{Transport, reference};
+use polyshard_testing::filled::{self, whole};
+use polyshard_testing::written::read_back;
 use proptest::prelude::*;
 
 /// A step of the heat equation on a torus, on a mesh of two axes.
@@ -37,13 +39,10 @@ fn wave(mesh: &Mesh, points: usize) -> Program {
 
 /// The outputs of a program on rank 0: run twice, into an array and read back from a file, in place and by messages.
 pub(super) fn run<T: Element>(program: &Program, fill: impl Fn(usize, &[usize]) -> T + Sync) -> Vec<ArrayD<T>> {
-    let read: Program = serde_json::from_str(&serde_json::to_string(program).expect("written")).expect("read");
-    assert_eq!(read, *program);
+    let read = read_back(program);
     let mut found = [Transport::Auto, Transport::Messages].map(|transport| {
         let found = polyshard::spmd(program.mesh().size(), |world| {
-            let arrays = program.inputs().enumerate();
-            let arrays = arrays.map(|(nth, input)| DistArray::from_fn(world, &input.sharding, |at| fill(nth, at)));
-            let arrays = arrays.collect::<Result<Vec<_>, _>>()?;
+            let arrays = filled::inputs(world, program, &fill)?;
             let inputs: Vec<_> = arrays.iter().collect();
             let mut prepared = read.prepare(world)?.with_transport(transport);
             let first = prepared.run_all(&inputs)?;
@@ -62,10 +61,6 @@ pub(super) fn run<T: Element>(program: &Program, fill: impl Fn(usize, &[usize]) 
     });
     assert_eq!(found[0], found[1], "by messages it differs\n{program}");
     std::mem::take(&mut found[0])
-}
-
-fn whole<T: Element>(shape: &[usize], fill: impl Fn(&[usize]) -> T) -> ArrayD<T> {
-    ArrayD::from_shape_fn(shape, |at| fill(ndarray::Dimension::slice(&at)))
 }
 
 #[test]
@@ -141,13 +136,7 @@ fn what_no_round_writes_is_moved_before_them_and_brought_once() {
     "#]].assert_eq(&program(4).to_string());
     let received = |times: u64| {
         let program = program(times);
-        let found = polyshard::spmd(mesh.size(), |world| {
-            let arrays = inputs(world, &program)?;
-            let before = world.bytes_received();
-            program.run(world, &arrays.iter().collect::<Vec<_>>())?;
-            Ok(world.bytes_received() - before)
-        });
-        let most = found.expect("a run").into_iter().max().expect("ranks");
+        let most = filled::run(&program, element).1.into_iter().max().expect("ranks");
         assert_eq!(program.report().traffic_bytes, most, "{}", program.explain());
         most
     };
@@ -174,13 +163,7 @@ fn what_a_rank_receives_in_each_round_is_stated_though_another_one_receives_what
     let step = step.shard("B", [i.at(x)]).lower().expect("a legal schedule");
     let round = Sequence::new().stage(&step, ["A", "K"], "B").carry("B", "A");
     let program = Sequence::new().repeat(5, round).build().expect("rounds");
-    let received = polyshard::spmd(2, |world| {
-        let arrays = inputs(world, &program)?;
-        let before = world.bytes_received();
-        program.run(world, &arrays.iter().collect::<Vec<_>>())?;
-        Ok(world.bytes_received() - before)
-    });
-    assert_eq!(received.expect("a run"), [8, 5 * 8], "{}", program.explain());
+    assert_eq!(filled::run(&program, element).1, [8, 5 * 8], "{}", program.explain());
     assert_eq!(program.report().traffic_bytes, 5 * 8, "{}", program.explain());
 }
 
@@ -380,47 +363,38 @@ fn what_are_no_rounds_is_refused() {
     let refused = |sequence: Sequence| sequence.build().expect_err("it should be refused").to_string();
     let round = || Sequence::new().stage(&square, ["A", "B"], "C");
     let repeated = |round: Sequence| refused(Sequence::new().repeat(3, round));
-    assert_eq!(
+    let wide = Sequence::new().stage(&first, ["P", "Q"], "A").repeat(2, round().carry("C", "A"));
+    let refusals = [
         refused(round().carry("C", "A")),
-        "`carry` is for rounds; pass the sequence that has it to `repeat` of another"
-    );
-    assert_eq!(
         repeated(round().carry("C", "A").keep("C")),
-        "`keep` is for the whole, not for its rounds; call it on the sequence that repeats the rounds"
-    );
-    assert_eq!(repeated(Sequence::new()), "the sequence has no stage; add one with `stage`");
-    assert_eq!(
+        repeated(Sequence::new()),
         repeated(round()),
-        "rounds carry nothing, so each repeats the first; `carry` a value that a round writes: C"
-    );
-    assert_eq!(
         repeated(round().carry("Q", "A")),
-        "`Q` is carried to the next round, but no stage of the round writes it; its stages write C"
-    );
-    assert_eq!(
         repeated(round().carry("B", "A")),
-        "`B` is carried to the next round, but no stage of the round writes it; its stages write C"
-    );
-    assert_eq!(
         repeated(round().carry("C", "A").carry("C", "B")),
-        "`C` is carried twice; give each value one name for the next round"
-    );
-    assert_eq!(
         repeated(round().carry("C", "A").until("C", 1.0)),
-        "`C` has shape [4, 4], and its bound is 1; rounds end when a scalar, of no dimensions, is below a number"
-    );
-    assert_eq!(
         repeated(round().carry("C", "A").until("s", 1.0)),
-        "`s` is the value that ends the rounds, but no stage of the round writes it; its stages write C"
-    );
+        refused(wide),
+        refused(Sequence::new().repeat(u64::MAX, round().carry("C", "A"))),
+        refused(Sequence::new().repeat(2, round().carry("C", "A")).keep("C")),
+    ];
+    expect![[r#"
+        `carry` is for rounds; pass the sequence that has it to `repeat` of another
+        `keep` is for the whole, not for its rounds; call it on the sequence that repeats the rounds
+        the sequence has no stage; add one with `stage`
+        rounds carry nothing, so each repeats the first; `carry` a value that a round writes: C
+        `Q` is carried to the next round, but no stage of the round writes it; its stages write C
+        `B` is carried to the next round, but no stage of the round writes it; its stages write C
+        `C` is carried twice; give each value one name for the next round
+        `C` has shape [4, 4], and its bound is 1; rounds end when a scalar, of no dimensions, is below a number
+        `s` is the value that ends the rounds, but no stage of the round writes it; its stages write C
+        `C` has shape [4, 4], but becomes `A`, which has [6, 7]; make them match
+        18446744073709551615 rounds are too many; give at most 1099511627776
+        no stage writes the output `C`; the stages write A
+    "#]]
+    .assert_eq(&(refusals.join("\n") + "\n"));
     let taken = repeated(round().stage(&square, ["A", "B"], "A").carry("C", "A"));
     assert!(taken.starts_with("stage 2, `product` writes `A`, which is carried from round to round"), "{taken}");
-    let wide = Sequence::new().stage(&first, ["P", "Q"], "A").repeat(2, round().carry("C", "A"));
-    assert_eq!(refused(wide), "`C` has shape [4, 4], but becomes `A`, which has [6, 7]; make them match");
-    let many = refused(Sequence::new().repeat(u64::MAX, round().carry("C", "A")));
-    assert_eq!(many, "18446744073709551615 rounds are too many; give at most 1099511627776");
-    let gone = refused(Sequence::new().repeat(2, round().carry("C", "A")).keep("C"));
-    assert_eq!(gone, "no stage writes the output `C`; the stages write A");
 }
 
 #[test]

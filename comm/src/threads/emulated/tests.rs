@@ -8,13 +8,8 @@ use polyshard_machine::{Algorithm, Collective, Device, GroupedCollective, Interc
 /// A machine of levels (count, interconnect, bytes per second, shared ports), without latency.
 fn machine(levels: &[(usize, Interconnect, f64, Option<usize>)]) -> Machine {
     let level = |(nth, (count, interconnect, bandwidth, shared_ports)): (usize, &(_, Interconnect, _, _))| Level {
-        name: format!("level{nth}"),
-        count: *count,
-        interconnect: interconnect.clone(),
-        bandwidth: *bandwidth,
-        latency: 0.0,
         shared_ports: *shared_ports,
-        bypass: None,
+        ..Level::new(format!("level{nth}"), *count, interconnect.clone(), *bandwidth, 0.0)
     };
     let device = Device { memory_bandwidth: 1e9, memory_capacity: 1 << 30, ..Device::default() };
     Machine::new("test", levels.iter().enumerate().map(level).collect(), device).unwrap()

@@ -24,54 +24,19 @@ proptest! {
     /// Whichever ranks own the elements, each rank gets its blocks and nothing else.
     #[test]
     fn an_exchange_brings_all_blocks_of_a_rank(sharding in shardings(), seed in any::<u64>()) {
-        on_ranks(sharding.mesh().size(), |world| {
-            let (grid, source) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
-            let mut tile = Link::to_fetch(ROOM)?;
-            for step in 0..3_u64 {
-                let of = |at: &[i64]| blocks(seed + step, at[0] as usize, sharding.shape());
-                let before = world.bytes_received();
-                tile.exchange(&grid, &anywhere(grid.mesh()), of, false, now(&source, &of(grid.coords())))?;
-                let region = of(grid.coords());
-                check(&tile, &source, &region);
-                let received = (world.bytes_received() - before) as usize / size_of::<i32>();
-                let own = Subarray::read(&sharding, source.coordinates(), source.coordinates(), &region);
-                assert_eq!(received, region.len() - own.len());
-                tile.tile.buffer.fill(UNREAD);
-                tile.exchange(&grid, &anywhere(grid.mesh()), of, true, now(&source, &of(grid.coords())))?;
-                check(&tile, &source, &region);
-            }
-            unchanged(world, &source)
-        });
+        exchanges_bring(&sharding, |step, at| blocks(seed + step, at[0] as usize, sharding.shape()));
     }
 
     /// Members of a group gather all parts of a region of blocks.
     #[test]
     fn an_all_gather_brings_all_blocks(sharding in shardings(), seed in any::<u64>()) {
-        on_ranks(sharding.mesh().size(), |world| {
-            let (grid, source) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
-            let group = grid.group(&(0..grid.mesh().ndim()).collect::<Vec<_>>())?;
-            let mut tile = Link::to_fetch(ROOM)?;
-            let region = blocks(seed, 0, sharding.shape());
-            tile.all_gather(&group, now(&source, &region))?;
-            check(&tile, &source, &region);
-            unchanged(world, &source)
-        });
+        an_all_gather_brings(&sharding, &blocks(seed, 0, sharding.shape()));
     }
 
     /// Every owner ends with all terms written to its elements, and elements between blocks are unchanged.
     #[test]
     fn a_write_back_combines_all_blocks(sharding in shardings(), seed in any::<u64>()) {
-        on_ranks(sharding.mesh().size(), |world| {
-            let (grid, mut target) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
-            let of = |at: &[i64]| blocks(seed, at[0] as usize, sharding.shape());
-            let mut out = Link::to_send(ROOM)?;
-            write(&mut out, &of(grid.coords()), world.rank());
-            out.write_back(&grid, &anywhere(grid.mesh()), of, &mut sums_of(&mut target), When::Now)?;
-            let indices = |rank| grid.mesh().coordinates(rank).into_iter().map(|at| at as i64).collect::<Vec<_>>();
-            let writes: Vec<_> = (0..grid.mesh().size()).map(|rank| (rank, of(&indices(rank)))).collect();
-            check_sums(&target, &writes);
-            Ok(())
-        });
+        a_write_back_combines(&sharding, |at| blocks(seed, at[0] as usize, sharding.shape()));
     }
 
     /// A rank's part of a block-cyclic array is copied, broadcast, passed on and combined as one tile.

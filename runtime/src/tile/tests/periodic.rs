@@ -3,22 +3,6 @@
 use super::*;
 use crate::sample::around;
 
-/// The elements of a periodic region, one after the other.
-fn expected_around(region: &Region) -> Vec<i32> {
-    let element = |index: Vec<usize>| {
-        let inside = index.iter().enumerate().map(|(dim, &i)| match region.period(dim) {
-            Some(period) => (i as i64).rem_euclid(period) as usize,
-            None => i,
-        });
-        element(&inside.collect::<Vec<_>>())
-    };
-    indices(region).into_iter().map(element).collect()
-}
-
-pub(super) fn check_around(tile: &Link<i32>, source: &DistArray<i32>, region: &Region) {
-    assert_eq!(contents(tile.view(source), region), expected_around(region), "{region} of {}", source.sharding());
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
@@ -26,38 +10,13 @@ proptest! {
     /// and is received once.
     #[test]
     fn an_exchange_brings_what_lies_round_the_end(sharding in shardings(), seed in any::<u64>()) {
-        on_ranks(sharding.mesh().size(), |world| {
-            let (grid, source) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
-            let mut tile = Link::to_fetch(ROOM).expect("a small tile");
-            for step in 0..3_u64 {
-                let of = |at: &[i64]| around(seed + step, at[0] as usize, sharding.shape());
-                let before = world.bytes_received();
-                tile.exchange(&grid, &anywhere(grid.mesh()), of, false, now(&source, &of(grid.coords())))?;
-                let region = of(grid.coords());
-                check_around(&tile, &source, &region);
-                let received = (world.bytes_received() - before) as usize / size_of::<i32>();
-                let own = Subarray::read(&sharding, source.coordinates(), source.coordinates(), &region);
-                assert_eq!(received, region.distinct() - own.len());
-                tile.tile.buffer.fill(UNREAD);
-                tile.exchange(&grid, &anywhere(grid.mesh()), of, true, now(&source, &of(grid.coords())))?;
-                check_around(&tile, &source, &region);
-            }
-            unchanged(world, &source)
-        });
+        exchanges_bring(&sharding, |step, at| around(seed + step, at[0] as usize, sharding.shape()));
     }
 
     /// Members of a group gather all parts of a region that wraps around.
     #[test]
     fn an_all_gather_brings_what_lies_round_the_end(sharding in shardings(), seed in any::<u64>()) {
-        on_ranks(sharding.mesh().size(), |world| {
-            let (grid, source) = (Grid::new(world, sharding.mesh())?, array(world, &sharding)?);
-            let group = grid.group(&(0..grid.mesh().ndim()).collect::<Vec<_>>())?;
-            let mut tile = Link::to_fetch(ROOM).expect("a small tile");
-            let region = around(seed, 0, sharding.shape());
-            tile.all_gather(&group, now(&source, &region))?;
-            check_around(&tile, &source, &region);
-            unchanged(world, &source)
-        });
+        an_all_gather_brings(&sharding, &around(seed, 0, sharding.shape()));
     }
 
     /// A rank that owns all of an array copies any of its regions.
@@ -68,7 +27,7 @@ proptest! {
             let mut tile = Link::to_fetch(ROOM).expect("a small tile");
             let region = around(seed, 0, &shape);
             tile.own(now(&source, &region), false)?;
-            check_around(&tile, &source, &region);
+            check(&tile, &source, &region);
             unchanged(world, &source)
         });
     }

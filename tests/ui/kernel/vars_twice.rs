@@ -1,5 +1,0 @@
-use polyshard::vars;
-
-fn main() {
-    vars!(m, n, k, m);
-}
