@@ -11,14 +11,38 @@ fn a_kernel_expands_to_its_data() {
             __::Schedule::from_spec(__::KernelSpec {
                 name: __::Name::new("matmul"),
                 dtype: __::DType::F32,
-                inputs: vec![(__::Name::new("A"), vec![__::extent(512usize), __::extent(2048usize)]), (__::Name::new("B"), vec![__::extent(2048usize), __::extent(n)])],
-                output: (__::Name::new("C"), vec![__::extent(512usize), __::extent(n)]),
+                inputs: vec![
+                    (__::Name::new("A"),
+                    vec![__::extent(512usize),
+                    __::extent(2048usize)]),
+                    (__::Name::new("B"),
+                    vec![__::extent(2048usize),
+                    __::extent(n)])
+                ],
+                output: (
+                    __::Name::new("C"),
+                    vec![
+                        __::extent(512usize),
+                        __::extent(n)
+                    ],
+                ),
                 ranges: vec![],
                 scalars: vec![],
                 moduli: vec![],
                 target: __::Access::plain("C", &["m", "n"]),
                 assign: __::Assign::Add,
-                value: __::Value::Mul(Box::new(__::Value::Access(__::Access::plain("A", &["m", "k"]))), Box::new(__::Value::Access(__::Access::plain("B", &["k", "n"])))),
+                value: __::Value::Mul(
+                    Box::new(
+                        __::Value::Access(
+                            __::Access::plain("A", &["m", "k"]),
+                        ),
+                    ),
+                    Box::new(
+                        __::Value::Access(
+                            __::Access::plain("B", &["k", "n"]),
+                        ),
+                    ),
+                ),
             })
         "#]],
     );
@@ -32,14 +56,67 @@ fn scalars_are_of_the_element_type() {
             __::Schedule::from_spec(__::KernelSpec {
                 name: __::Name::new("f"),
                 dtype: <T as __::ScalarType>::DTYPE,
-                inputs: vec![(__::Name::new("A"), vec![__::extent(n.len())])],
-                output: (__::Name::new("C"), vec![__::extent(n.len())]),
+                inputs: vec![
+                    (__::Name::new("A"),
+                    vec![__::extent(n.len())])
+                ],
+                output: (
+                    __::Name::new("C"),
+                    vec![__::extent(n.len())],
+                ),
                 ranges: vec![],
-                scalars: vec![(__::Name::new("alpha"), { let scalar : T = alpha; __::ScalarType::number(scalar) }), (__::Name::new("beta"), { let scalar : T = beta; __::ScalarType::number(scalar) })],
+                scalars: vec![
+                    (__::Name::new("alpha"), { let scalar : T = alpha;
+                    __::ScalarType::number(scalar) }),
+                    (__::Name::new("beta"), { let scalar : T = beta;
+                    __::ScalarType::number(scalar) })
+                ],
                 moduli: vec![],
                 target: __::Access::plain("C", &["i"]),
                 assign: __::Assign::Max,
-                value: __::Value::Sub(Box::new(__::Value::Div(Box::new(__::Value::Mul(Box::new(__::Value::Neg(Box::new(__::Value::Scalar(__::Name::new("alpha"))))), Box::new(__::Value::Add(Box::new(__::Value::Access(__::Access::plain("A", &["i"]))), Box::new(__::Value::Literal(__::Number::Float(2.5f64))))))), Box::new(__::Value::Scalar(__::Name::new("beta"))))), Box::new(__::Value::Literal(__::Number::Int(3i64)))),
+                value: __::Value::Sub(
+                    Box::new(
+                        __::Value::Div(
+                            Box::new(
+                                __::Value::Mul(
+                                    Box::new(
+                                        __::Value::Neg(
+                                            Box::new(
+                                                __::Value::Scalar(
+                                                    __::Name::new("alpha"),
+                                                ),
+                                            ),
+                                        ),
+                                    ),
+                                    Box::new(
+                                        __::Value::Add(
+                                            Box::new(
+                                                __::Value::Access(
+                                                    __::Access::plain("A", &["i"]),
+                                                ),
+                                            ),
+                                            Box::new(
+                                                __::Value::Literal(
+                                                    __::Number::Float(2.5f64),
+                                                ),
+                                            ),
+                                        ),
+                                    ),
+                                ),
+                            ),
+                            Box::new(
+                                __::Value::Scalar(
+                                    __::Name::new("beta"),
+                                ),
+                            ),
+                        ),
+                    ),
+                    Box::new(
+                        __::Value::Literal(
+                            __::Number::Int(3i64),
+                        ),
+                    ),
+                ),
             })
         "#]],
     );
@@ -53,14 +130,31 @@ fn affine_indices_and_ranges_expand() {
             __::Schedule::from_spec(__::KernelSpec {
                 name: __::Name::new("f"),
                 dtype: __::DType::I64,
-                inputs: vec![(__::Name::new("A"), vec![__::extent(2 * n)])],
+                inputs: vec![
+                    (__::Name::new("A"),
+                    vec![__::extent(2 * n)])
+                ],
                 output: (__::Name::new("c"), vec![]),
-                ranges: vec![(__::Name::new("r"), __::extent(0usize).. __::extent(3usize)), (__::Name::new("i"), __::extent(0usize).. __::extent(n))],
+                ranges: vec![
+                    (__::Name::new("r"),
+                    __::extent(0usize)..
+                    __::extent(3usize)),
+                    (__::Name::new("i"),
+                    __::extent(0usize).. __::extent(n))
+                ],
                 scalars: vec![],
                 moduli: vec![],
                 target: __::Access::plain("c", &[]),
                 assign: __::Assign::Set,
-                value: __::Value::Access(__::Access::new(__::Name::new("A"), vec![__::Affine::new([(__::Name::new("i"), 2i64), (__::Name::new("r"), 1i64)], - 1i64)])),
+                value: __::Value::Access(
+                    __::Access::new(
+                        __::Name::new("A"),
+                        vec![
+                            __::Affine::new([(__::Name::new("i"),
+                            2i64), (__::Name::new("r"), 1i64)], - 1i64)
+                        ],
+                    ),
+                ),
             })
         "#]],
     );
@@ -74,14 +168,31 @@ fn a_captured_modulus_is_an_expression_of_the_user() {
             __::Schedule::from_spec(__::KernelSpec {
                 name: __::Name::new("ring"),
                 dtype: __::DType::F64,
-                inputs: vec![(__::Name::new("A"), vec![__::extent(n)])],
-                output: (__::Name::new("B"), vec![__::extent(n)]),
+                inputs: vec![
+                    (__::Name::new("A"),
+                    vec![__::extent(n)])
+                ],
+                output: (
+                    __::Name::new("B"),
+                    vec![__::extent(n)],
+                ),
                 ranges: vec![],
                 scalars: vec![],
-                moduli: vec![(__::Name::new("n"), __::extent(n))],
+                moduli: vec![
+                    (__::Name::new("n"), __::extent(n))
+                ],
                 target: __::Access::plain("B", &["i"]),
                 assign: __::Assign::Set,
-                value: __::Value::Access(__::Access::new(__::Name::new("A"), vec![__::Affine::new([(__::Name::new("i"), 1i64)], 1i64).modulo(__::Modulus::Captured(__::Name::new("n")))])),
+                value: __::Value::Access(
+                    __::Access::new(
+                        __::Name::new("A"),
+                        vec![
+                            __::Affine::new([(__::Name::new("i"),
+                            1i64)], 1i64)
+                            .modulo(__::Modulus::Captured(__::Name::new("n")))
+                        ],
+                    ),
+                ),
             })
         "#]],
     );

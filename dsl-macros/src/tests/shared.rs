@@ -12,30 +12,9 @@ use shown::shown;
 use syn::{Item, Result};
 pub(crate) use transcript::check_all;
 
-/// Compares the expansion of `kernel!` for `input`, with one line for each field of the kernel's data.
+/// Compares the expansion of `kernel!` for `input`.
 pub(crate) fn check_kernel(input: &str, expect: Expect) {
-    expect.assert_eq(&shown(input, |tokens| crate::expand_kernel(tokens).map(|tokens| joined(&formatted(tokens)))));
-}
-
-/// Appends the lines inside of a field to the one at which it begins.
-fn joined(text: &str) -> String {
-    let mut lines: Vec<String> = Vec::new();
-    for line in text.lines() {
-        let code = line.trim_start();
-        let closes = code.starts_with([')', ']']);
-        match lines.last_mut() {
-            Some(field) if line.starts_with("        ") || line.starts_with("    ") && closes => {
-                if closes && field.ends_with(',') {
-                    field.pop();
-                }
-                let is_tight = closes || code.starts_with('.') || field.ends_with(['(', '[']);
-                *field += if is_tight { "" } else { " " };
-                *field += code;
-            }
-            _ => lines.push(line.to_owned()),
-        }
-    }
-    lines.join("\n") + "\n"
+    expect.assert_eq(&shown(input, |tokens| crate::expand_kernel(tokens).map(formatted)));
 }
 
 /// Compares the module that `input` is compiled to.
