@@ -31,6 +31,13 @@ use std::panic::Location;
 /// The result of everything that can fail while a program runs.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// Adds the line of the call to the error of a tracked function; the line of the outermost call counts.
+#[track_caller]
+pub(crate) fn at_caller<R>(result: Result<R>) -> Result<R> {
+    let at = Location::caller();
+    result.map_err(|error| error.called(at, || None))
+}
+
 /// An error of the runtime; the message ends with the cure.
 ///
 /// `fn main() -> Result` prints `Debug`, so `Debug` is the message.
@@ -163,12 +170,7 @@ impl Error {
         }
     }
 
-    /// Adds the call's line to an error of a call; the line of the outermost call counts.
-    pub(crate) fn at(self, at: &'static Location<'static>) -> Self {
-        self.called(at, || None)
-    }
-
-    /// The same for a call that runs a program.
+    /// Adds the line and the names of a call that runs a program; the line of the outermost call counts.
     pub(crate) fn in_program(self, at: &'static Location<'static>, program: &Program) -> Self {
         self.called(at, || {
             let kernels: Vec<Name> = program.nests().map(|nest| nest.kernel.name()).collect();
