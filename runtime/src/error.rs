@@ -12,7 +12,7 @@ mod reduction;
 mod run;
 
 use crate::comm;
-use crate::layout::Name;
+use crate::layout::{Name, joined};
 pub use array::ArrayError;
 pub use detect::DetectError;
 pub use file::{FileError, FileErrorKind};
@@ -175,7 +175,7 @@ impl Error {
         self.called(at, || {
             let kernels: Vec<Name> = program.nests().map(|nest| nest.kernel.name()).collect();
             let names = if kernels.is_empty() { program.outputs().map(|array| array.name).collect() } else { kernels };
-            Some(joined(&names).into())
+            Some(joined(names, ", ").into())
         })
     }
 
@@ -198,11 +198,6 @@ impl Error {
 
 fn lack_of_memory(what: &str, bytes: u128, why: &str) -> MemoryError {
     MemoryError { what: what.into(), bytes, why: why.into() }
-}
-
-/// Lists names with commas between them.
-fn joined(names: &[impl fmt::Display]) -> String {
-    names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 impl From<FileError> for Error {
