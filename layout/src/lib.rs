@@ -48,11 +48,11 @@ pub use along::{Along, ends_of_walk};
 pub use axis::{Axis, Axis as MeshAxis, AxisExpr};
 pub use axis_part::AxisPart;
 pub use collective::Collective;
-#[doc(hidden)]
-pub use congruence::gcd;
 pub use dim::{Digit, DimLayout, LevelLayout, Owned};
 pub use dtype::{DType, NotNative, UnknownDType};
 pub use linear::LinearAxes;
+#[doc(hidden)]
+pub use linear::nearest_to_0;
 pub use mesh::{Mesh, MeshError};
 #[doc(hidden)]
 pub use message::split_message;
@@ -60,6 +60,8 @@ pub use message::split_message;
 pub use mix::mix;
 pub use name::Name;
 pub use nearest::{did_you_mean, nearest};
+#[doc(hidden)]
+pub use num_integer::gcd;
 pub use placement::{Division, Placement};
 pub use reach::{Neighbours, Reach, Stencil};
 pub use reduce_op::{Combine, ReduceOp};

@@ -14,6 +14,13 @@ pub struct LinearAxes {
     pub modulus: Option<i64>,
 }
 
+/// Returns the number nearest to 0 that is equal modulo `modulus`.
+#[must_use]
+pub fn nearest_to_0(value: i64, modulus: i64) -> i64 {
+    let rest = value.rem_euclid(modulus);
+    if rest > modulus / 2 { rest - modulus } else { rest }
+}
+
 const TOO_LARGE: [&str; 2] = ["its numbers exceed 2^62", "use smaller ones"];
 
 impl LinearAxes {
@@ -140,9 +147,8 @@ impl LinearAxes {
         if plain.radix(mesh).is_some_and(|(parts, _)| parts == modulus) {
             return plain;
         }
-        let nearest = |value: i64| if value > modulus - value { value - modulus } else { value };
-        let terms = plain.terms.iter().map(|&(axis, factor)| (axis, nearest(factor))).collect();
-        Self { terms, constant: nearest(constant), modulus: self.modulus }
+        let terms = plain.terms.iter().map(|&(axis, factor)| (axis, nearest_to_0(factor, modulus))).collect();
+        Self { terms, constant: nearest_to_0(constant, modulus), modulus: self.modulus }
     }
 
     /// A number of the form, reduced by the modulus if the form has one, keeping its sign as written; `None` if there is no

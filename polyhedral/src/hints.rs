@@ -4,9 +4,9 @@ use crate::context::Context;
 use crate::leaf::{has_products, max_counts};
 use crate::nest::{Definition, Depth, Node, NodeId};
 use crate::planned::Planned;
-use crate::range::{alignment, gcd, position};
+use crate::range::{alignment, position};
 use polyshard_dsl::Step;
-use polyshard_layout::{Division, LevelLayout, Name, Placement, each_once};
+use polyshard_layout::{Division, LevelLayout, Name, Placement, each_once, gcd};
 use polyshard_program::{
     Access, Affine, Assign, Direction, Hint, IndexVar, Kernel, Leaf, LeafOp, NestView, Symbol, Tensor, Transfer, Value,
 };
