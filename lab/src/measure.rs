@@ -5,6 +5,7 @@
 //! size and message size, the machine's profiles. A machine made in this way predicts its own measurements without
 //! error, which proves nothing; so each is predicted by a machine that is fitted to the other sizes only.
 
+use polyshard_runtime::layout::refuse_if;
 use super::EXTRA;
 use super::calls::{Buffers, ELEMENT};
 use super::clock::{Clock, Timed, Watch};
@@ -189,9 +190,7 @@ fn messages(link: &probe::LinkTimes, ranks: usize) -> Result<Vec<Point>, Machine
 /// The sizes, increasing and in whole elements for each rank.
 fn checked_sizes(topology: &Topology, options: &MeasureOptions) -> Result<Vec<usize>> {
     let ranks = topology.ranks();
-    if ranks < 2 {
-        return Err(DetectError::OneRank.into());
-    }
+    refuse_if(ranks < 2, || DetectError::OneRank)?;
     let unit = ELEMENT * ranks;
     if let Some(&size) = options.sizes.iter().find(|&&size| size < unit) {
         return Err(DetectError::SizeTooSmall { size, ranks, min: unit }.into());

@@ -1,5 +1,6 @@
 //! Placements in normal form: sums of coordinates, optionally modulo a number.
 
+use crate::refuse::refuse_if;
 use crate::{AxisExpr, Mesh, ShardingError};
 use serde::Serialize;
 
@@ -109,9 +110,7 @@ impl LinearAxes {
                 for name in names.iter().rev() {
                     let axis = mesh.axis(name.as_str()).ok_or_else(|| ShardingError::unknown_axis(*name, mesh))?;
                     let twice = names.iter().filter(|other| *other == name).count() > 1;
-                    if twice {
-                        return Err(unsupported(["it lists an axis twice", "list each axis once"]));
-                    }
+                    refuse_if(twice, || unsupported(["it lists an axis twice", "list each axis once"]))?;
                     self.add(&AxisExpr::Axis(*name), stride, mesh, unsupported)?;
                     stride = number(self, i128::from(stride) * axis.extent as i128)?;
                 }
