@@ -295,16 +295,10 @@ impl fmt::Display for Function {
     }
 }
 
+/// As in a kernel, and in a file.
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Less => "<",
-            Self::LessEqual => "<=",
-            Self::Greater => ">",
-            Self::GreaterEqual => ">=",
-            Self::Equal => "==",
-            Self::NotEqual => "!=",
-        })
+        self.serialize(f)
     }
 }
 
