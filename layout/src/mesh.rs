@@ -2,7 +2,8 @@
 
 use crate::refuse::refuse_if;
 use crate::{Axis, Name, Neighbours, Reach, Stencil, joined};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 use std::num::{IntErrorKind, ParseIntError};
 use std::str::FromStr;
@@ -18,24 +19,15 @@ use std::str::FromStr;
 /// assert_eq!(mesh.to_string(), "x: 2, y: 3");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(try_from = "MeshForm")]
-pub struct Mesh {
-    axes: Vec<Axis>,
-}
-
-/// A mesh as read from a file, not yet checked.
-#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct MeshForm {
+pub struct Mesh {
+    #[serde(deserialize_with = "checked")]
     axes: Vec<Axis>,
 }
 
-impl TryFrom<MeshForm> for Mesh {
-    type Error = MeshError;
-
-    fn try_from(form: MeshForm) -> Result<Self, MeshError> {
-        Self::try_new(form.axes.into_iter().map(|axis| (axis.name, axis.extent)))
-    }
+fn checked<'de, D: Deserializer<'de>>(file: D) -> Result<Vec<Axis>, D::Error> {
+    let axes = Vec::<Axis>::deserialize(file)?.into_iter().map(|axis| (axis.name, axis.extent));
+    Mesh::try_new(axes).map(|mesh| mesh.axes).map_err(D::Error::custom)
 }
 
 /// Why a mesh is invalid.

@@ -113,13 +113,8 @@ impl Lengths {
     }
 
     /// Returns each rank's part of `data`, with the rank.
-    pub(super) fn parts<'d, T: Element>(&self, mut data: &'d [T]) -> Vec<(usize, &'d [u8])> {
-        let part = |(rank, &length): (usize, &usize)| {
-            let (part, rest) = data.split_at(length);
-            data = rest;
-            (rank, cast_slice(part))
-        };
-        self.elements.iter().enumerate().map(part).collect()
+    pub(super) fn parts<'d, T: Element>(&self, data: &'d [T]) -> Vec<(usize, &'d [u8])> {
+        self.cut(data).map(cast_slice).enumerate().collect()
     }
 
     /// Returns each rank's place in `into`, with the rank.
@@ -128,13 +123,14 @@ impl Lengths {
     }
 
     /// Returns each rank's part of `data` as a vector.
-    pub(super) fn split<T: Element>(&self, mut data: &[T]) -> Vec<Vec<T>> {
-        let part = |&length: &usize| {
-            let (part, rest) = data.split_at(length);
-            data = rest;
-            part.to_vec()
-        };
-        self.elements.iter().map(part).collect()
+    pub(super) fn split<T: Element>(&self, data: &[T]) -> Vec<Vec<T>> {
+        self.cut(data).map(<[T]>::to_vec).collect()
+    }
+
+    fn cut<'d, T>(&self, mut data: &'d [T]) -> impl Iterator<Item = &'d [T]> {
+        self.elements.iter().map(move |&length| {
+            data.split_off(..length).expect("lengths add up to that of the data; this is a bug in polyshard")
+        })
     }
 }
 
