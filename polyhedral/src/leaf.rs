@@ -129,10 +129,9 @@ pub(crate) fn contraction(kernel: &Kernel) -> Result<(Vec<Role>, Value), String>
         return Err(format!("`{}` {why}", kernel.value()));
     };
     let [a, b] = [a.unwrapped(), b.unwrapped()];
-    let has = |access: &Access, var| access.index.iter().any(|index| index.coefficient(var) != 0);
     let mut roles = Vec::new();
     for var in kernel.vars() {
-        let in_each = (has(&a, var.name), has(&b, var.name), has(kernel.target(), var.name));
+        let in_each = (a.mentions(var.name), b.mentions(var.name), kernel.target().mentions(var.name));
         roles.push(match in_each {
             (true, true, true) => Role::Batch,
             (true, false, true) => Role::M,

@@ -260,6 +260,13 @@ impl Access {
         Self::new(tensor.into(), indices.iter().map(|name| Affine::new([(name.into(), 1)], 0)).collect())
     }
 
+    /// Whether a variable moves one of the indices.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn mentions(&self, name: Name) -> bool {
+        self.index.iter().any(|index| index.coefficient(name) != 0)
+    }
+
     /// Returns the access that is `value` where an index is outside the tensor.
     ///
     /// ```
