@@ -403,8 +403,8 @@ impl State {
             [] => "no dimension",
             _ => "more than one dimension",
         };
-        let shown: Vec<_> = accesses.iter().map(|access| format!("`{access}`")).collect();
-        Err(ErrorKind::AmbiguousDim { tensor, name, count, accesses: shown.join(" and ") })
+        let accesses = joined(accesses.iter().map(|access| format!("`{access}`")), " and ");
+        Err(ErrorKind::AmbiguousDim { tensor, name, count, accesses })
     }
 
     fn communicate(&mut self, tensor: Name, at: Name, number: StepId) -> Result<(), ErrorKind> {
