@@ -5,7 +5,6 @@
 //! size and message size, the machine's profiles. A machine made in this way predicts its own measurements without
 //! error, which proves nothing; so each is predicted by a machine that is fitted to the other sizes only.
 
-use polyshard_runtime::layout::refuse_if;
 use super::EXTRA;
 use super::calls::{Buffers, ELEMENT};
 use super::clock::{Clock, Timed, Watch};
@@ -20,6 +19,7 @@ use polyshard_machine::{
     leave_one_out, seconds,
 };
 use polyshard_runtime::comm::Communicator;
+use polyshard_runtime::layout::{in_order, refuse_if};
 use polyshard_runtime::{DType, DetectError, Result, World};
 use std::time::Duration;
 
@@ -195,9 +195,7 @@ fn checked_sizes(topology: &Topology, options: &MeasureOptions) -> Result<Vec<us
     if let Some(&size) = options.sizes.iter().find(|&&size| size < unit) {
         return Err(DetectError::SizeTooSmall { size, ranks, min: unit }.into());
     }
-    let mut sizes: Vec<usize> = options.sizes.iter().map(|size| size / unit * unit).collect();
-    sizes.sort_unstable();
-    sizes.dedup();
+    let sizes = in_order(options.sizes.iter().map(|size| size / unit * unit).collect());
     if sizes.len() < 2 {
         return Err(DetectError::TooFewSizes { sizes, unit }.into());
     }

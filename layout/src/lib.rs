@@ -72,4 +72,4 @@ pub use sharding::{Sharding, ShardingError, SumsError};
 pub use source::AxisSource;
 pub use stages::{Stages, StagesError};
 pub use sums::{SumAlgorithm, SumKind};
-pub use words::{are, counted, each_once, joined, signed_sum};
+pub use words::{are, counted, each_once, in_order, joined, signed_sum};

@@ -4,7 +4,7 @@ use crate::bounds;
 use crate::error::ErrorKind;
 use crate::nest::{Nest, NodeId};
 use polyshard_dsl::{Clause, Dim, Step};
-use polyshard_layout::{Division, Mesh, MeshError, Name, Placement, Sharding, joined, refuse_if};
+use polyshard_layout::{Division, Mesh, MeshError, Name, Placement, Sharding, in_order, joined, refuse_if};
 use polyshard_program::{Assign, Kernel, LeafKind, MOST_AHEAD, MOST_TIME_STEPS, Pattern, StepId};
 use std::sync::Arc;
 
@@ -390,14 +390,9 @@ impl State {
             Dim::Var(name) => name,
         };
         let accesses = self.kernel.written_accesses_of(tensor);
-        let mut dims: Vec<usize> = accesses
-            .iter()
-            .flat_map(|access| access.index.iter().enumerate())
-            .filter(|(_, index)| index.coefficient(name) != 0)
-            .map(|(dim, _)| dim)
-            .collect();
-        dims.sort_unstable();
-        dims.dedup();
+        let indices = accesses.iter().flat_map(|access| access.index.iter().enumerate());
+        let with_it = indices.filter(|(_, index)| index.coefficient(name) != 0);
+        let dims = in_order(with_it.map(|(dim, _)| dim).collect());
         let count = match dims[..] {
             [dim] => return Ok(dim),
             [] => "no dimension",
