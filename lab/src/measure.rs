@@ -19,6 +19,7 @@ use polyshard_machine::{
     leave_one_out, seconds,
 };
 use polyshard_runtime::comm::Communicator;
+use polyshard_runtime::layout::{in_order, refuse_if};
 use polyshard_runtime::{DType, DetectError, Result, World};
 use std::time::Duration;
 
@@ -189,16 +190,12 @@ fn messages(link: &probe::LinkTimes, ranks: usize) -> Result<Vec<Point>, Machine
 /// The sizes, increasing and in whole elements for each rank.
 fn checked_sizes(topology: &Topology, options: &MeasureOptions) -> Result<Vec<usize>> {
     let ranks = topology.ranks();
-    if ranks < 2 {
-        return Err(DetectError::OneRank.into());
-    }
+    refuse_if(ranks < 2, || DetectError::OneRank)?;
     let unit = ELEMENT * ranks;
     if let Some(&size) = options.sizes.iter().find(|&&size| size < unit) {
         return Err(DetectError::SizeTooSmall { size, ranks, min: unit }.into());
     }
-    let mut sizes: Vec<usize> = options.sizes.iter().map(|size| size / unit * unit).collect();
-    sizes.sort_unstable();
-    sizes.dedup();
+    let sizes = in_order(options.sizes.iter().map(|size| size / unit * unit).collect());
     if sizes.len() < 2 {
         return Err(DetectError::TooFewSizes { sizes, unit }.into());
     }

@@ -12,6 +12,7 @@
 use crate::linear::LinearAxes;
 use crate::source::AxisSource;
 use crate::{Digit, Mesh, ShardingError};
+use num_integer::{Integer, gcd};
 
 /// `sum of terms * coordinate = sum of digits * factor + constant`, modulo `modulus`.
 struct Row {
@@ -232,22 +233,5 @@ fn reduced(value: i128, modulus: i64) -> i64 {
 
 /// The inverse of an invertible factor; that of -1 is -1.
 fn inverse(factor: i64, modulus: i64) -> i64 {
-    // Bézout: `old * factor` leaves `rest` modulo `modulus` at every step.
-    let (mut rest, mut next) = (i128::from(factor), i128::from(modulus));
-    let (mut old, mut new) = (1i128, 0i128);
-    while next != 0 {
-        let quotient = rest / next;
-        (rest, next) = (next, rest - quotient * next);
-        (old, new) = (new, old - quotient * new);
-    }
-    reduced(old * rest, modulus)
+    reduced(i128::from(factor).extended_gcd(&modulus.into()).x, modulus)
 }
-
-/// Returns the greatest common divisor, which is not negative; 0 for two zeros.
-#[must_use]
-pub fn gcd(a: i64, b: i64) -> i64 {
-    if b == 0 { a.abs() } else { gcd(b, a % b) }
-}
-
-#[cfg(test)]
-mod tests;

@@ -18,7 +18,7 @@
 //! | `sharding`, `placement`, `dim`, `along`, `solve`, `congruence`, `source`, `reach` | shardings: as written, per dimension, and who owns what |
 //! | `collective`, `stages`, `sums` | what groups of ranks do, and in which order |
 //! | `dtype`, `reduce_op`, `mix` | element types, how elements are combined, and numbers that look random |
-//! | `name`, `nearest`, `message`, `words` | names, errors, and numbers and lists in sentences |
+//! | `name`, `nearest`, `message`, `refuse`, `words` | names, errors, and numbers and lists in sentences |
 
 mod along;
 mod axis;
@@ -37,6 +37,7 @@ mod placement;
 mod reach;
 mod reduce_op;
 mod refinement;
+mod refuse;
 mod sharding;
 mod solve;
 mod source;
@@ -48,11 +49,11 @@ pub use along::{Along, ends_of_walk};
 pub use axis::{Axis, Axis as MeshAxis, AxisExpr};
 pub use axis_part::AxisPart;
 pub use collective::Collective;
-#[doc(hidden)]
-pub use congruence::gcd;
 pub use dim::{Digit, DimLayout, LevelLayout, Owned};
 pub use dtype::{DType, NotNative, UnknownDType};
 pub use linear::LinearAxes;
+#[doc(hidden)]
+pub use linear::nearest_to_0;
 pub use mesh::{Mesh, MeshError};
 #[doc(hidden)]
 pub use message::split_message;
@@ -60,11 +61,15 @@ pub use message::split_message;
 pub use mix::mix;
 pub use name::Name;
 pub use nearest::{did_you_mean, nearest};
+#[doc(hidden)]
+pub use num_integer::gcd;
 pub use placement::{Division, Placement};
 pub use reach::{Neighbours, Reach, Stencil};
 pub use reduce_op::{Combine, ReduceOp};
+#[doc(hidden)]
+pub use refuse::refuse_if;
 pub use sharding::{Sharding, ShardingError, SumsError};
 pub use source::AxisSource;
 pub use stages::{Stages, StagesError};
 pub use sums::{SumAlgorithm, SumKind};
-pub use words::{are, counted, each_once, joined, signed_sum};
+pub use words::{are, counted, each_once, in_order, joined, signed_sum};

@@ -1,5 +1,6 @@
 //! Placements in normal form: sums of coordinates, optionally modulo a number.
 
+use crate::refuse::refuse_if;
 use crate::{AxisExpr, Mesh, ShardingError};
 use serde::Serialize;
 
@@ -12,6 +13,13 @@ pub struct LinearAxes {
     pub constant: i64,
     /// The remainder in `0..modulus` is taken at the end.
     pub modulus: Option<i64>,
+}
+
+/// Returns the number nearest to 0 that is equal modulo `modulus`.
+#[must_use]
+pub fn nearest_to_0(value: i64, modulus: i64) -> i64 {
+    let rest = value.rem_euclid(modulus);
+    if rest > modulus / 2 { rest - modulus } else { rest }
 }
 
 const TOO_LARGE: [&str; 2] = ["its numbers exceed 2^62", "use smaller ones"];
@@ -102,9 +110,7 @@ impl LinearAxes {
                 for name in names.iter().rev() {
                     let axis = mesh.axis(name.as_str()).ok_or_else(|| ShardingError::unknown_axis(*name, mesh))?;
                     let twice = names.iter().filter(|other| *other == name).count() > 1;
-                    if twice {
-                        return Err(unsupported(["it lists an axis twice", "list each axis once"]));
-                    }
+                    refuse_if(twice, || unsupported(["it lists an axis twice", "list each axis once"]))?;
                     self.add(&AxisExpr::Axis(*name), stride, mesh, unsupported)?;
                     stride = number(self, i128::from(stride) * axis.extent as i128)?;
                 }
@@ -140,9 +146,8 @@ impl LinearAxes {
         if plain.radix(mesh).is_some_and(|(parts, _)| parts == modulus) {
             return plain;
         }
-        let nearest = |value: i64| if value > modulus - value { value - modulus } else { value };
-        let terms = plain.terms.iter().map(|&(axis, factor)| (axis, nearest(factor))).collect();
-        Self { terms, constant: nearest(constant), modulus: self.modulus }
+        let terms = plain.terms.iter().map(|&(axis, factor)| (axis, nearest_to_0(factor, modulus))).collect();
+        Self { terms, constant: nearest_to_0(constant, modulus), modulus: self.modulus }
     }
 
     /// A number of the form, reduced by the modulus if the form has one, keeping its sign as written; `None` if there is no

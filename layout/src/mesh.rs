@@ -1,7 +1,9 @@
 //! Meshes: named axes over which ranks are laid out.
 
+use crate::refuse::refuse_if;
 use crate::{Axis, Name, Neighbours, Reach, Stencil, joined};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 use std::num::{IntErrorKind, ParseIntError};
 use std::str::FromStr;
@@ -17,24 +19,15 @@ use std::str::FromStr;
 /// assert_eq!(mesh.to_string(), "x: 2, y: 3");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(try_from = "MeshForm")]
-pub struct Mesh {
-    axes: Vec<Axis>,
-}
-
-/// A mesh as read from a file, not yet checked.
-#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct MeshForm {
+pub struct Mesh {
+    #[serde(deserialize_with = "checked")]
     axes: Vec<Axis>,
 }
 
-impl TryFrom<MeshForm> for Mesh {
-    type Error = MeshError;
-
-    fn try_from(form: MeshForm) -> Result<Self, MeshError> {
-        Self::try_new(form.axes.into_iter().map(|axis| (axis.name, axis.extent)))
-    }
+fn checked<'de, D: Deserializer<'de>>(file: D) -> Result<Vec<Axis>, D::Error> {
+    let axes = Vec::<Axis>::deserialize(file)?.into_iter().map(|axis| (axis.name, axis.extent));
+    Mesh::try_new(axes).map(|mesh| mesh.axes).map_err(D::Error::custom)
 }
 
 /// Why a mesh is invalid.
@@ -114,9 +107,7 @@ impl Mesh {
     pub fn try_new<N: Into<Name>>(axes: impl IntoIterator<Item = (N, usize)>) -> Result<Self, MeshError> {
         let axes: Vec<_> = axes.into_iter().map(|(name, extent)| Axis { name: name.into(), extent }).collect();
         for (i, axis) in axes.iter().enumerate() {
-            if axis.extent == 0 {
-                return Err(MeshError::EmptyAxis { axis: axis.name });
-            }
+            refuse_if(axis.extent == 0, || MeshError::EmptyAxis { axis: axis.name })?;
             if axes[..i].iter().any(|other| other.name == axis.name) {
                 return Err(MeshError::AxisTwice { axis: axis.name });
             }

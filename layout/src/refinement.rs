@@ -1,7 +1,7 @@
 //! Meshes whose axes are digits of others' axes, and shardings written over them.
 
 use crate::placement::{Division, Placement};
-use crate::{Axis, AxisExpr, AxisPart, Mesh, Name, Sharding};
+use crate::{Axis, AxisExpr, AxisPart, Mesh, Name, Sharding, in_order};
 
 impl Mesh {
     /// Returns the mesh of the same ranks that has an axis for each digit of an axis: axis `a` becomes axes of the extents
@@ -52,9 +52,7 @@ impl Mesh {
     #[must_use]
     pub fn common_refinement(&self, other: &Self) -> Option<Self> {
         let (own, others) = (self.strides(), other.strides());
-        let mut ends = [&own[..], &others].concat();
-        ends.sort_unstable();
-        ends.dedup();
+        let ends = in_order([&own[..], &others].concat());
         let nest = ends.windows(2).all(|pair| pair[1].is_multiple_of(pair[0]));
         if self.size() != other.size() || !nest {
             return None;

@@ -12,6 +12,7 @@
 use crate::congruence;
 use crate::dim::Digit;
 use crate::linear::LinearAxes;
+use crate::refuse::refuse_if;
 use crate::source::AxisSource;
 use crate::{Mesh, ShardingError};
 
@@ -29,9 +30,7 @@ pub(crate) fn solve(
     for (digit, linear) in placed {
         let Some((_, terms)) = linear.radix(mesh) else { continue };
         for (axis, stride) in terms {
-            if solved.iter().any(|other| other.0 == axis) {
-                return Err(ShardingError::AxisTwice { axis: name(axis) });
-            }
+            refuse_if(solved.iter().any(|other| other.0 == axis), || ShardingError::AxisTwice { axis: name(axis) })?;
             solved.push((axis, AxisSource::Digit { digit: *digit, stride, extent: extent(axis) }));
         }
     }

@@ -86,6 +86,15 @@ pub fn each_once<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     found
 }
 
+/// Returns the distinct items in increasing order.
+#[doc(hidden)]
+#[must_use]
+pub fn in_order<T: Ord>(mut items: Vec<T>) -> Vec<T> {
+    items.sort_unstable();
+    items.dedup();
+    items
+}
+
 /// Returns the verb that goes with a number of things.
 #[must_use]
 pub fn are(count: usize) -> &'static str {

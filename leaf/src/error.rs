@@ -1,7 +1,6 @@
 //! Errors of leaves that users register or programs name.
 
-use polyshard_layout::{DType, Name, counted};
-use std::fmt;
+use polyshard_layout::{DType, Name, counted, joined};
 
 /// Why a leaf cannot be registered or called.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,7 +19,7 @@ pub enum LeafError {
     /// The function takes more or fewer operands than the statement has.
     #[error(
         "`{statement}` has {} ({}), but the function of leaf `{name}` takes {taken}; make them match",
-        counted(.operands.len(), "operand"), joined(.operands)
+        counted(.operands.len(), "operand"), joined(.operands, ", ")
     )]
     Operands { name: Name, statement: Box<str>, operands: Box<[Name]>, taken: usize },
     /// Another function is registered under the name.
@@ -37,7 +36,7 @@ pub enum LeafError {
     /// A leaf is registered under the name, but for other element types.
     #[error(
         "no leaf `{name}` for {dtype}; it is registered for {}: {}",
-        joined(.registered),
+        joined(.registered, ", "),
         to_register(*.name, .statement)
     )]
     OtherType { name: Name, dtype: DType, statement: Box<str>, registered: Box<[DType]> },
@@ -53,8 +52,7 @@ fn listed(known: &[Name]) -> String {
     if known.is_empty() {
         return "none are registered".into();
     }
-    let known: Vec<_> = known.iter().map(|name| format!("`{name}`")).collect();
-    format!("the registered leaves are {}", joined(&known))
+    format!("the registered leaves are {}", joined(known.iter().map(|name| format!("`{name}`")), ", "))
 }
 
 fn to_register(name: Name, statement: &str) -> String {
@@ -62,9 +60,4 @@ fn to_register(name: Name, statement: &str) -> String {
         "call `leaf::register(\"{name}\", &kernel, function)`, where the kernel is `{statement}`, before the program \
          runs, in each rank's process"
     )
-}
-
-/// Lists names with commas between them.
-fn joined(names: &[impl fmt::Display]) -> String {
-    names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }

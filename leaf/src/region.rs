@@ -3,7 +3,7 @@
 //! Transfers move regions, and tiles hold them. A region is half-open along each dimension, or has blocks at equal distances. It does not
 //! state which rank owns it or where it is stored.
 
-use polyshard_layout::Along;
+use polyshard_layout::{Along, joined};
 use smallvec::{SmallVec, smallvec};
 use std::fmt;
 use std::ops::Range;
@@ -196,8 +196,7 @@ impl fmt::Display for Region {
                 (_, Some((size, step))) => format!("{start}..{end} by blocks of {size} every {step}"),
             }
         };
-        let ranges: Vec<_> = self.dims.iter().map(shown).collect();
-        write!(f, "[{}]", ranges.join(", "))
+        write!(f, "[{}]", joined(self.dims.iter().map(shown), ", "))
     }
 }
 

@@ -9,19 +9,17 @@ mod buffer;
 mod pages;
 mod pool;
 mod segment;
-mod zeroed;
 
 pub use buffer::Buffer;
 pub use pages::{Visibility, ranks_share, share_none};
 pub use pool::{kept, release};
 pub use segment::{Handle, Segment};
 
-use bytemuck::Zeroable;
+use bytemuck::{Zeroable, try_zeroed_vec};
 use pages::Pages;
 use polyshard_machine::units;
 use std::fmt::Display;
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
-use zeroed::zeroed;
 
 /// The result of allocating memory.
 pub type Result<T> = std::result::Result<T, MemoryError>;
@@ -91,8 +89,8 @@ impl Memory {
             return Self::pages(bytes, what, visibility);
         }
         check::<T>(elements, &what)?;
-        let words = zeroed(elements.saturating_mul(size_of::<T>()).div_ceil(size_of::<u64>()));
-        Ok((Self(Held::Words(words.ok_or_else(|| refused::<T>(elements, &what, None))?)), true))
+        let words = try_zeroed_vec(elements.saturating_mul(size_of::<T>()).div_ceil(size_of::<u64>()));
+        Ok((Self(Held::Words(words.map_err(|()| refused::<T>(elements, &what, None))?)), true))
     }
 
     /// As [`new`](Self::new), for `bytes` bytes, in whole pages.
@@ -154,7 +152,7 @@ impl Drop for Memory {
 /// If they do not fit the free memory.
 pub fn zeros<T: Zeroable>(elements: usize, what: impl Display) -> Result<Vec<T>> {
     check::<T>(elements, &what)?;
-    zeroed(elements).ok_or_else(|| refused::<T>(elements, &what, None))
+    try_zeroed_vec(elements).map_err(|()| refused::<T>(elements, &what, None))
 }
 
 /// Returns an empty vector with room for `elements` elements of `what`.

@@ -11,7 +11,7 @@ use crate::nest::Depth;
 use crate::proofs::Trail;
 use crate::relation::owners;
 use crate::source::invert;
-use polyshard_layout::DimLayout;
+use polyshard_layout::{DimLayout, joined};
 use polyshard_program::{AxisId, CounterId, Expr, Leg, Owners, Property, Region, Route, Shift, Symbol};
 
 impl Context<'_> {
@@ -125,8 +125,7 @@ impl Context<'_> {
             Symbol::Coordinate(AxisId(axis)) => self.names(&[axis]),
             Symbol::Counter(number) => self.nest().node(self.nest().inside(Depth(0))[number.0]).name.to_string(),
         };
-        let shown: Vec<_> = coordinates.iter().map(|coordinate| coordinate.show(&name)).collect();
-        shown.join(", ")
+        joined(coordinates.iter().map(|coordinate| coordinate.show(&name)), ", ")
     }
 
     /// Iterations to the coordinate of the rank that runs them.

@@ -51,7 +51,7 @@ fn elements(kernel: &Kernel, access: &Access, shape: &[usize]) -> Conditions {
     let mut conditions = Conditions::new(0, access.index.len());
     let mut values = Vec::new();
     for var in kernel.vars() {
-        if access.index.iter().any(|index| index.coefficient(var.name) != 0) {
+        if access.mentions(var.name) {
             let value = conditions.witness();
             conditions.within(&value, var.extent as i64);
             values.push((var.name, value));

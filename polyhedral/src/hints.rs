@@ -4,9 +4,9 @@ use crate::context::Context;
 use crate::leaf::{has_products, max_counts};
 use crate::nest::{Definition, Depth, Node, NodeId};
 use crate::planned::Planned;
-use crate::range::{alignment, gcd, position};
+use crate::range::{alignment, position};
 use polyshard_dsl::Step;
-use polyshard_layout::{Division, LevelLayout, Name, Placement, each_once};
+use polyshard_layout::{Division, LevelLayout, Name, Placement, each_once, gcd};
 use polyshard_program::{
     Access, Affine, Assign, Direction, Hint, IndexVar, Kernel, Leaf, LeafOp, NestView, Symbol, Tensor, Transfer, Value,
 };
@@ -92,8 +92,8 @@ fn repeated_terms(kernel: &Kernel) -> Vec<Hint> {
         return Vec::new();
     }
     let terms: Vec<_> = terms(kernel.written_value()).into_iter().filter(|term| !term.accesses().is_empty()).collect();
-    let has = |term: &Value, name: Name| term.accesses().iter().any(|access| has(access, name));
-    let summed = kernel.vars().iter().filter(|var| var.extent > 1 && !self::has(kernel.target(), var.name));
+    let has = |term: &Value, name: Name| term.accesses().iter().any(|access| access.mentions(name));
+    let summed = kernel.vars().iter().filter(|var| var.extent > 1 && !kernel.target().mentions(var.name));
     // The sum over an index that no term depends on is a factor of all terms.
     let summed: Vec<_> = summed.filter(|var| terms.iter().any(|term| has(term, var.name))).collect();
     let hint = |term: &&Value| {
@@ -104,11 +104,6 @@ fn repeated_terms(kernel: &Kernel) -> Vec<Hint> {
         (!indices.is_empty()).then_some(Hint::RepeatedTerm { term, indices, times, tensor })
     };
     terms.iter().filter_map(hint).collect()
-}
-
-/// Whether an index variable occurs in an access.
-fn has(access: &Access, name: Name) -> bool {
-    access.index.iter().any(|index| index.coefficient(name) != 0)
 }
 
 /// The terms whose sum is the value, up to signs.
@@ -128,16 +123,16 @@ fn lone_indices(kernel: &Kernel) -> Vec<Hint> {
     let (value, target) = (kernel.written_value(), kernel.written_target());
     let hint = |var: &IndexVar| {
         let is_number = value.indices().iter().any(|index| index.coefficient(var.name) != 0);
-        let mut accesses = value.accesses().into_iter().filter(|access| has(access, var.name));
+        let mut accesses = value.accesses().into_iter().filter(|access| access.mentions(var.name));
         let (Some(access), None) = (accesses.next(), accesses.next()) else { return None };
-        if var.extent == 1 || is_number || has(target, var.name) {
+        if var.extent == 1 || is_number || target.mentions(var.name) {
             return None;
         }
         let is_its = |term: &&Value| term.accesses().iter().any(|other| std::ptr::eq(*other, access));
         let term = terms(value).into_iter().find(is_its)?;
         let lacks = |other: &&IndexVar| {
             let name = other.name;
-            other.extent > 1 && !has(access, name) && term.accesses().iter().any(|factor| has(factor, name))
+            other.extent > 1 && !access.mentions(name) && term.accesses().iter().any(|factor| factor.mentions(name))
         };
         let again: Vec<_> = kernel.vars().iter().filter(lacks).map(|other| other.name).collect();
         (!again.is_empty()).then(|| Hint::LoneIndex { index: var.name, access: access.to_string(), again })

@@ -9,7 +9,7 @@ use crate::planned::Planned;
 use crate::products::{Plan, Shape};
 use crate::range::position;
 use crate::state::Tensorized;
-use polyshard_layout::{each_once, joined};
+use polyshard_layout::{each_once, joined, refuse_if};
 use polyshard_program::{
     Access, Affine, Assign, Blocks, Kernel, Leaf, LeafAccess, LeafKind, LeafLoop, LeafLoopId, LeafNumber, LeafOp,
     Number, Ranges, Region, Role, StepId, TensorId, Value,
@@ -129,10 +129,9 @@ pub(crate) fn contraction(kernel: &Kernel) -> Result<(Vec<Role>, Value), String>
         return Err(format!("`{}` {why}", kernel.value()));
     };
     let [a, b] = [a.unwrapped(), b.unwrapped()];
-    let has = |access: &Access, var| access.index.iter().any(|index| index.coefficient(var) != 0);
     let mut roles = Vec::new();
     for var in kernel.vars() {
-        let in_each = (has(&a, var.name), has(&b, var.name), has(kernel.target(), var.name));
+        let in_each = (a.mentions(var.name), b.mentions(var.name), kernel.target().mentions(var.name));
         roles.push(match in_each {
             (true, true, true) => Role::Batch,
             (true, false, true) => Role::M,
@@ -141,9 +140,7 @@ pub(crate) fn contraction(kernel: &Kernel) -> Result<(Vec<Role>, Value), String>
             _ => return Err(format!("`{}` does not index two of the three tensors", var.name)),
         });
     }
-    if !roles.contains(&Role::K) {
-        return Err("no index is summed over both operands".into());
-    }
+    refuse_if(!roles.contains(&Role::K), || "no index is summed over both operands".to_owned())?;
     if !roles.contains(&Role::M) && !roles.contains(&Role::N) {
         return Err("no index is in the output and in only one operand".into());
     }

@@ -7,7 +7,7 @@
 
 use crate::ErrorKind;
 use crate::nest::{Depth, Nest, NodeId};
-use polyshard_layout::{Name, each_once};
+use polyshard_layout::{Name, each_once, joined};
 use polyshard_program::{Access, Affine, Kernel, LeafOp, OperandId, TileOperand, TileStatement, Value};
 
 /// The leaf `name` at a depth, or why it has no tiles.
@@ -21,8 +21,7 @@ pub(crate) fn build(kernel: &Kernel, nest: &Nest, depth: Depth, name: Name) -> R
     };
     let target = kernel.target();
     if let Some(index) = target.index.iter().find(|index| moved(index).len() > 1) {
-        let both: Vec<_> = moved(index).iter().map(|name| format!("`{name}`")).collect();
-        let both = both.join(" and ");
+        let both = joined(moved(index).iter().map(|name| format!("`{name}`")), " and ");
         let why =
             format!("elements of its output tile would overlap, since {both} move `{target}` along one dimension");
         return Err(ErrorKind::NoTiles { leaf: name, why, help: "keep all but one of them outside the leaf" });

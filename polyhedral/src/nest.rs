@@ -4,7 +4,7 @@
 //! two independent ways: as constraints for isl ([`crate::relation`]) and as closed forms of ranges
 //! ([`crate::range`]); lowering proves that they agree.
 
-use polyshard_layout::Name;
+use polyshard_layout::{Name, in_order};
 pub(crate) use polyshard_program::Depth;
 use polyshard_program::StepId;
 
@@ -160,9 +160,7 @@ impl Nest {
             // Replaced together with the outer one.
             Definition::FusedInner { .. } => None,
             Definition::Rotated { rotated, by } => {
-                let mut turned = by.clone();
-                turned.sort_unstable();
-                turned.dedup();
+                let turned = in_order(by.clone());
                 Some(([&[*rotated], &turned[..]].concat(), [&[id], &turned[..]].concat()))
             }
         });
@@ -215,9 +213,7 @@ impl Nest {
                 found.push(position);
             }
         });
-        found.sort_unstable();
-        found.dedup();
-        found
+        in_order(found)
     }
 
     /// The position of the outermost loop that steps through a node; those that only rotate it do not.

@@ -4,7 +4,7 @@
 //! each range is compared with isl's relation of the same loops.
 
 use crate::nest::{Definition, Depth, Nest, NodeId};
-use polyshard_layout::Name;
+use polyshard_layout::{Name, gcd};
 use polyshard_program::{Affine, AxisId, Blocks, CounterId, Expr, Kernel, Ranges, Symbol};
 
 /// The values in `low..high`, all of them or those in blocks, the first of which starts at `low`; empty if `high <= low`.
@@ -232,10 +232,6 @@ impl Fixed<'_> {
 /// The largest number that divides every value of the expression, as far as its form shows.
 pub(crate) fn alignment(expr: &Expr) -> i64 {
     expr.terms().fold(expr.offset(), |divisor, (_, factor)| gcd(divisor, factor))
-}
-
-pub(crate) fn gcd(a: i64, b: i64) -> i64 {
-    if b == 0 { a.abs() } else { gcd(b, a % b) }
 }
 
 /// The symbol of the loop at `position`: a coordinate if it is distributed, else a counter.

@@ -11,7 +11,7 @@ use crate::need::{Need, WhichOwners};
 use crate::nest::Depth;
 use crate::proofs::Trail;
 use crate::source::Sources;
-use polyshard_layout::{AxisSource, Digit, LevelLayout, MeshAxis, Neighbours, Reach, Stencil, joined};
+use polyshard_layout::{AxisSource, Digit, LevelLayout, MeshAxis, Neighbours, Reach, Stencil, joined, nearest_to_0};
 use polyshard_program::{Access, AxisId, Expr, Leg, Property, Ranges, Region, Route, Symbol};
 
 impl Context<'_> {
@@ -313,8 +313,8 @@ impl Sources<'_> {
                     });
                     let sum = digits.chain(others).try_fold((0i64, 0i64), |(low, high), term| {
                         let (from, to, factor) = term?;
-                        let (a, b) =
-                            (nearest(factor, *modulus).checked_mul(from)?, nearest(factor, *modulus).checked_mul(to)?);
+                        let factor = nearest_to_0(factor, *modulus);
+                        let (a, b) = (factor.checked_mul(from)?, factor.checked_mul(to)?);
                         Some((low.checked_add(a.min(b))?, high.checked_add(a.max(b))?))
                     });
                     sum.map_or(Reach::All, |(low, high)| Reach::Around { low, high })
@@ -385,10 +385,4 @@ impl Sources<'_> {
 /// Whether owners are next to the rank, or the rank itself.
 pub(crate) fn is_one_step(reach: Reach) -> bool {
     reach.offsets().is_some_and(|(low, high)| low >= -1 && high <= 1)
-}
-
-/// The number nearest to 0 that is equal modulo `modulus`.
-fn nearest(value: i64, modulus: i64) -> i64 {
-    let rest = value.rem_euclid(modulus);
-    if rest > modulus / 2 { rest - modulus } else { rest }
 }

@@ -6,8 +6,7 @@
 
 use crate::need::{Need, WhichOwners};
 use crate::nest::Depth;
-use crate::range::gcd;
-use polyshard_layout::{Along, AxisSource, DimLayout, Neighbours, Reach, Sharding, Stencil};
+use polyshard_layout::{Along, AxisSource, DimLayout, Neighbours, Reach, Sharding, Stencil, gcd};
 use polyshard_program::{Expr, Ranges, Region};
 use std::cell::OnceCell;
 use std::collections::BTreeSet;

@@ -1,6 +1,6 @@
 //! Index expressions: affine, perhaps periodic.
 
-use polyshard_layout::{Name, signed_sum};
+use polyshard_layout::{Name, nearest_to_0, signed_sum};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;
@@ -135,10 +135,7 @@ impl Affine {
     #[must_use]
     pub fn unwrapped(&self) -> Self {
         let Some(modulus) = self.period() else { return self.clone() };
-        let near = |value: i64| {
-            let rest = value.rem_euclid(modulus);
-            if rest > modulus / 2 { rest - modulus } else { rest }
-        };
+        let near = |value: i64| nearest_to_0(value, modulus);
         Self::new(self.terms.iter().map(|&(name, factor)| (name, near(factor))), near(self.constant))
     }
 }

@@ -1,5 +1,6 @@
 //! Numbers of the parts of a program, a type for each kind.
 
+use polyshard_layout::in_order;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::ops::Deref;
@@ -91,10 +92,7 @@ impl Axes {
 
 impl<A: Into<Vec<usize>>> From<A> for Axes {
     fn from(axes: A) -> Self {
-        let mut axes = axes.into();
-        axes.sort_unstable();
-        axes.dedup();
-        Self(axes)
+        Self(in_order(axes.into()))
     }
 }
 

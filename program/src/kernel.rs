@@ -287,19 +287,18 @@ impl Kernel {
     /// Returns the accesses of one tensor: those of an input, or the one of the output; indices count from 0.
     #[must_use]
     pub fn accesses_of(&self, tensor: Name) -> Vec<&Access> {
-        if tensor == self.output.name {
-            return vec![&self.target];
-        }
-        self.value.accesses().into_iter().filter(|access| access.tensor == tensor).collect()
+        self.accesses_to(tensor, &self.target, &self.value)
     }
 
     /// Returns the accesses of one tensor as they were written.
     #[must_use]
     pub fn written_accesses_of(&self, tensor: Name) -> Vec<&Access> {
-        if tensor == self.output.name {
-            return vec![&self.spec.target];
-        }
-        self.spec.value.accesses().into_iter().filter(|access| access.tensor == tensor).collect()
+        self.accesses_to(tensor, &self.spec.target, &self.spec.value)
+    }
+
+    fn accesses_to<'a>(&self, tensor: Name, target: &'a Access, value: &'a Value) -> Vec<&'a Access> {
+        let accesses = if tensor == self.output.name { vec![target] } else { value.accesses() };
+        accesses.into_iter().filter(|access| access.tensor == tensor).collect()
     }
 
     /// Returns, by dimension, the extent of an input if the index of the access may be outside of it.
@@ -416,15 +415,10 @@ impl TryFrom<KernelForm> for Kernel {
     }
 }
 
+/// As in a kernel, and in a file.
 impl fmt::Display for Assign {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Set => "=",
-            Self::Add => "+=",
-            Self::Mul => "*=",
-            Self::Max => "max=",
-            Self::Min => "min=",
-        })
+        self.serialize(f)
     }
 }
 

@@ -42,7 +42,7 @@ use crate::proof::Report;
 use crate::reduction::Procedure;
 use crate::statement::Statement;
 use crate::volume::Volume;
-use polyshard_layout::{DType, Mesh, Name, Sharding};
+use polyshard_layout::{DType, Mesh, Name, Sharding, each_once, joined};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -401,13 +401,8 @@ impl Program {
         match self.body.arrays.iter().find(|array| array.name == *name) {
             Some(array) => &array.sharding,
             None => {
-                let mut names = Vec::new();
-                for array in &self.body.arrays {
-                    if !names.contains(&array.name.as_str()) {
-                        names.push(array.name.as_str());
-                    }
-                }
-                panic!("no array `{name}`; the arrays are {}", names.join(", "))
+                let names = each_once(self.body.arrays.iter().map(|array| array.name));
+                panic!("no array `{name}`; the arrays are {}", joined(names, ", "))
             }
         }
     }

@@ -4,7 +4,7 @@ use crate::affine::Affine;
 use crate::kernel::{Assign, Kernel};
 use crate::number::Number;
 use crate::value::{Access, Value};
-use polyshard_layout::Name;
+use polyshard_layout::{Name, each_once};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -130,13 +130,7 @@ fn dims(tile: &Access) -> impl Iterator<Item = Name> {
 
 /// All indices, each once.
 fn indices(tiles: &[Access]) -> Vec<Name> {
-    let mut found = Vec::new();
-    for index in tiles.iter().flat_map(dims) {
-        if !found.contains(&index) {
-            found.push(index);
-        }
-    }
-    found
+    each_once(tiles.iter().flat_map(dims))
 }
 
 /// Which tiles have the index.

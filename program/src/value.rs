@@ -260,6 +260,13 @@ impl Access {
         Self::new(tensor.into(), indices.iter().map(|name| Affine::new([(name.into(), 1)], 0)).collect())
     }
 
+    /// Whether a variable moves one of the indices.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn mentions(&self, name: Name) -> bool {
+        self.index.iter().any(|index| index.coefficient(name) != 0)
+    }
+
     /// Returns the access that is `value` where an index is outside the tensor.
     ///
     /// ```
@@ -295,16 +302,10 @@ impl fmt::Display for Function {
     }
 }
 
+/// As in a kernel, and in a file.
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Less => "<",
-            Self::LessEqual => "<=",
-            Self::Greater => ">",
-            Self::GreaterEqual => ">=",
-            Self::Equal => "==",
-            Self::NotEqual => "!=",
-        })
+        self.serialize(f)
     }
 }
 

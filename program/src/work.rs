@@ -1,7 +1,7 @@
 //! Operations of leaves and the elements that they touch: the only source for prices. Tests: `planner/tests/it/cost.rs`.
 
 use crate::ids::{Depth, LeafLoopId, OperandId};
-use crate::kernel::{Assign, IndexVar, Kernel};
+use crate::kernel::{Assign, Kernel};
 use crate::nest::{Factor, LeafAccess, LeafOp, NestView, Product, Role, TransferView};
 use crate::program::Program;
 use crate::traffic::{Rank, in_all_steps};
@@ -349,8 +349,7 @@ impl Kernel {
     /// Returns the operations of the statement at one point, as [`NestView::work`] counts them for a nest.
     #[must_use]
     pub fn operations_per_point(&self) -> u64 {
-        let is_summed = |var: &IndexVar| self.target().index.iter().all(|index| index.coefficient(var.name) == 0);
-        let adds = self.assign() != Assign::Set || self.vars().iter().any(is_summed);
+        let adds = self.assign() != Assign::Set || self.vars().iter().any(|var| !self.target().mentions(var.name));
         operations(self.value()) + u64::from(adds)
     }
 }

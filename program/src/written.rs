@@ -31,8 +31,7 @@ impl Kernel {
     #[must_use]
     pub fn written(&self) -> Option<Written> {
         let index = &self.target.index;
-        let vars = self.vars.iter().filter(|var| index.iter().any(|index| index.coefficient(var.name) != 0));
-        let vars: Vec<_> = vars.collect();
+        let vars: Vec<_> = self.vars.iter().filter(|var| self.target.mentions(var.name)).collect();
         // Each variable runs through a whole dimension, up or down, and none through two.
         let whole = |(index, &extent): (&Affine, &usize)| match (&index.terms[..], index.constant) {
             (&[(name, step @ (1 | -1))], start) => {

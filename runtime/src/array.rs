@@ -17,9 +17,8 @@ use crate::layout::{Name, Sharding};
 use crate::memory::{Memory, Segment};
 use crate::region::{Strides, strides};
 use crate::subarray::{Place, Subarray};
-use crate::{ArrayError, Element, Region, Result, RunError, View, ViewMut, World};
+use crate::{ArrayError, Element, Region, Result, RunError, View, ViewMut, World, at_caller};
 use ndarray::{ArrayBase, ArrayViewD, Data, Dimension};
-use std::panic::Location;
 use std::sync::Arc;
 
 /// An array laid over the ranks of a mesh: every rank has one of these, with its own block.
@@ -58,8 +57,7 @@ impl<T: Element> DistArray<T> {
     /// not the world's, or this rank's block does not fit in free memory.
     #[track_caller]
     pub fn from_fn(world: &World, sharding: &Sharding, f: impl Fn(&[usize]) -> T) -> Result<Self> {
-        let at = Location::caller();
-        let mut array = T::with_block(world, sharding).map_err(|error| error.at(at))?;
+        let mut array = at_caller(T::with_block(world, sharding))?;
         if !array.has_first_term() {
             array.block.fill(T::ZERO);
         } else if !array.block.is_empty() {
@@ -80,8 +78,7 @@ impl<T: Element> DistArray<T> {
     /// As for [`from_fn`](Self::from_fn).
     #[track_caller]
     pub fn filled(world: &World, sharding: &Sharding, value: T) -> Result<Self> {
-        let at = Location::caller();
-        T::filled(world, sharding, value).map_err(|error| error.at(at))
+        at_caller(T::filled(world, sharding, value))
     }
 
     /// As [`filled`](Self::filled), if the caller's line is not known.
@@ -119,8 +116,7 @@ impl<T: Element> DistArray<T> {
         S: Data<Elem = T>,
         D: Dimension,
     {
-        let at = Location::caller();
-        T::from_array(world, array.view().into_dyn(), sharding).map_err(|error| error.at(at))
+        at_caller(T::from_array(world, array.view().into_dyn(), sharding))
     }
 
     pub(crate) fn part_of(world: &World, array: ArrayViewD<'_, T>, sharding: &Sharding) -> Result<Self> {

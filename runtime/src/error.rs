@@ -12,7 +12,7 @@ mod reduction;
 mod run;
 
 use crate::comm;
-use crate::layout::Name;
+use crate::layout::{Name, joined};
 pub use array::ArrayError;
 pub use detect::DetectError;
 pub use file::{FileError, FileErrorKind};
@@ -30,6 +30,13 @@ use std::panic::Location;
 
 /// The result of everything that can fail while a program runs.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Adds the line of the call to the error of a tracked function; the line of the outermost call counts.
+#[track_caller]
+pub(crate) fn at_caller<R>(result: Result<R>) -> Result<R> {
+    let at = Location::caller();
+    result.map_err(|error| error.called(at, || None))
+}
 
 /// An error of the runtime; the message ends with the cure.
 ///
@@ -163,17 +170,12 @@ impl Error {
         }
     }
 
-    /// Adds the call's line to an error of a call; the line of the outermost call counts.
-    pub(crate) fn at(self, at: &'static Location<'static>) -> Self {
-        self.called(at, || None)
-    }
-
-    /// The same for a call that runs a program.
+    /// Adds the line and the names of a call that runs a program; the line of the outermost call counts.
     pub(crate) fn in_program(self, at: &'static Location<'static>, program: &Program) -> Self {
         self.called(at, || {
             let kernels: Vec<Name> = program.nests().map(|nest| nest.kernel.name()).collect();
             let names = if kernels.is_empty() { program.outputs().map(|array| array.name).collect() } else { kernels };
-            Some(joined(&names).into())
+            Some(joined(names, ", ").into())
         })
     }
 
@@ -196,11 +198,6 @@ impl Error {
 
 fn lack_of_memory(what: &str, bytes: u128, why: &str) -> MemoryError {
     MemoryError { what: what.into(), bytes, why: why.into() }
-}
-
-/// Lists names with commas between them.
-fn joined(names: &[impl fmt::Display]) -> String {
-    names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 impl From<FileError> for Error {

@@ -53,6 +53,7 @@ pub use array::{CompleteNpy, DistArray};
 pub use backend::Backend;
 pub use collectives::Collectives;
 pub use emulate::{spmd_emulated, spmd_emulated_shaken};
+pub(crate) use error::at_caller;
 pub use error::{
     ArrayError, CommError, DetectError, Error, FileError, FileErrorKind, GroupError, LaunchError, LeafError,
     RedistributionError, ReductionRunError, Result, RunError, WrongElement,

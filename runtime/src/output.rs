@@ -7,6 +7,7 @@
 
 mod temporary;
 
+use crate::layout::refuse_if;
 use crate::{Element, Error, FileErrorKind, Result};
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -250,9 +251,7 @@ fn target(path: &Path) -> Result<Option<PathBuf>> {
 
 /// Checks that a path that is not a file can be written to.
 fn special(path: &Path, there: &Metadata) -> Result<()> {
-    if there.is_dir() {
-        return Err(failed(path, FileErrorKind::Folder));
-    }
+    refuse_if(there.is_dir(), || failed(path, FileErrorKind::Folder))?;
     #[cfg(unix)]
     {
         use std::os::unix::fs::FileTypeExt;

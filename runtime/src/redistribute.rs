@@ -30,12 +30,11 @@ use crate::layout::Sharding;
 use crate::memory::Buffer;
 use crate::reduce::Steps;
 use crate::subarray::Subarray;
-use crate::{DistArray, Element, RedistributionError, ReduceOp, Region, Result, Transport, World};
+use crate::{DistArray, Element, RedistributionError, ReduceOp, Region, Result, Transport, World, at_caller};
 use group_exchange::{GroupExchange, Held};
 use legs::Arrays;
 use polyshard_program::{Direction, Leg, Route};
 use std::cell::RefCell;
-use std::panic::Location;
 use std::rc::Rc;
 
 /// A redistribution between two shardings of one shape over the same ranks, made once and run many times.
@@ -103,8 +102,7 @@ impl Redistribution {
     /// rank failed.
     #[track_caller]
     pub fn new(world: &World, source: &Sharding, target: &Sharding) -> Result<Self> {
-        let at = Location::caller();
-        Self::between(world, source, target, size_of::<u64>()).map_err(|error| error.at(at))
+        at_caller(Self::between(world, source, target, size_of::<u64>()))
     }
 
     /// As [`new`](Self::new), by the route that suits elements of `element` bytes.
@@ -132,7 +130,6 @@ impl Redistribution {
         target: &Sharding,
         route: &Route,
     ) -> Result<Self> {
-        let at = Location::caller();
         let checked = || {
             if let Some(kept) = kept {
                 check::shardings(world, source, kept)?;
@@ -144,7 +141,7 @@ impl Redistribution {
             route.check_between(kept.unwrap_or(source), target).map_err(RedistributionError::from)?;
             Self::made(world, source, kept, target, route)
         };
-        checked().map_err(|error| error.at(at))
+        at_caller(checked())
     }
 
     /// Sets the transport; the default is [that of the world](World::transport). All ranks must set the same.
@@ -192,8 +189,7 @@ impl Redistribution {
     /// If this rank's block does not fit in free memory.
     #[track_caller]
     pub fn output<T: Element>(&self, world: &World) -> Result<DistArray<T>> {
-        let at = Location::caller();
-        DistArray::filled_with(world, &self.target, T::ZERO).map_err(|error| error.at(at))
+        at_caller(DistArray::filled_with(world, &self.target, T::ZERO))
     }
 
     /// Returns `source` with the target's sharding; collective over the world.
@@ -205,8 +201,7 @@ impl Redistribution {
     /// If the run does not make an array: a bug in polyshard.
     #[track_caller]
     pub fn run<T: Element>(&self, world: &World, source: &DistArray<T>) -> Result<DistArray<T>> {
-        let at = Location::caller();
-        let made = T::redistribute(self, world, source, None).map_err(|error| error.at(at))?;
+        let made = at_caller(T::redistribute(self, world, source, None))?;
         Ok(made.expect("it makes what it is not given; this is a bug in polyshard"))
     }
 
@@ -219,8 +214,7 @@ impl Redistribution {
     /// and cannot be used. If the ranks run different redistributions, or another rank failed.
     #[track_caller]
     pub fn run_into<T: Element>(&self, world: &World, source: &DistArray<T>, target: &mut DistArray<T>) -> Result<()> {
-        let at = Location::caller();
-        T::redistribute(self, world, source, Some(target)).map(drop).map_err(|error| error.at(at))
+        at_caller(T::redistribute(self, world, source, Some(target)).map(drop))
     }
 
     /// Writes `source` to the target, or to an array that it makes and returns.
@@ -273,9 +267,8 @@ impl<T: Element> DistArray<T> {
     /// As [`Redistribution::new`] and [`Redistribution::run`].
     #[track_caller]
     pub fn redistribute(&self, world: &World, target: &Sharding) -> Result<DistArray<T>> {
-        let at = Location::caller();
         let there = Redistribution::between(world, self.sharding(), target, size_of::<T>());
         let moved = there.and_then(|there| there.run(world, self));
-        moved.map_err(|error| error.at(at))
+        at_caller(moved)
     }
 }

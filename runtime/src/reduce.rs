@@ -9,6 +9,7 @@ mod step;
 
 use crate::comm::Communicator;
 use crate::instances::Instances;
+use crate::layout::refuse_if;
 use crate::{Element, ReduceOp, ReductionRunError, Result, World};
 use polyshard_program::reduction::{Procedure, listed};
 use std::cell::RefCell;
@@ -126,9 +127,7 @@ impl<T: Element> Reduction<T> {
     /// [`ReductionRunError::Length`] if `data` does not have the reduction's number of elements. If another rank failed.
     pub fn run(&self, data: &mut [T], op: ReduceOp) -> Result<()> {
         let (given, elements) = (data.len(), self.elements);
-        if given != elements {
-            return Err(ReductionRunError::Length { given, elements }.into());
-        }
+        refuse_if(given != elements, || ReductionRunError::Length { given, elements })?;
         T::reduce(self, data, op)
     }
 

@@ -11,7 +11,7 @@ use crate::instances::Instances;
 use crate::{Element, Result, RunError};
 use blocked::Blocked;
 use ndarray::{ArrayD, IxDyn};
-use polyshard_program::{Affine, Assign, IndexVar, Kernel};
+use polyshard_program::{Affine, Assign, Kernel};
 use row::{Arrays, Offsets, Row};
 
 /// The instances that are computed together.
@@ -98,8 +98,7 @@ pub(crate) fn evaluate<T: Element>(
 /// Sets each element that the kernel writes to its value before the first term.
 pub(crate) fn restart<T: Element>(kernel: &Kernel, output: &mut ArrayD<T>) {
     // Contracted indices do not determine which elements are written: if one has no values, the sum is empty.
-    let target = |var: &IndexVar| kernel.target().index.iter().any(|index| index.coefficient(var.name) != 0);
-    let extents = kernel.vars().iter().map(|var| if target(var) { var.extent } else { 1 });
+    let extents = kernel.vars().iter().map(|var| if kernel.target().mentions(var.name) { var.extent } else { 1 });
     let elements = output.as_slice_mut().expect("it is made in row-major order");
     for at in points(extents.collect()) {
         // A row along no index is one instance.

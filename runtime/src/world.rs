@@ -10,10 +10,10 @@ mod parts;
 mod stages;
 
 use crate::comm::{Communicator, Received, SharedMemory};
-use crate::layout::Mesh;
+use crate::layout::{Mesh, refuse_if};
 use crate::memory::Visibility;
 use crate::publish::{Peers, Publisher};
-use crate::{Backend, GroupError, PollHandle, Polled, Progress, Result, Transport, memory};
+use crate::{Backend, GroupError, PollHandle, Polled, Progress, Result, Transport, at_caller, memory};
 pub(crate) use agree::{hash_of, texts_if_differ};
 use cache::Cache;
 pub use numbering::Numbering;
@@ -22,7 +22,6 @@ use polyshard_comm::Poller;
 use smallvec::SmallVec;
 use stages::InStages;
 use std::cell::{Cell, OnceCell, RefCell};
-use std::panic::Location;
 use std::rc::Rc;
 
 /// All ranks of a running program, seen from one of them: the argument that [`spmd`](crate::spmd()) passes to each.
@@ -205,8 +204,7 @@ impl World {
     /// twice or one that the mesh does not have; or as [`Communicator::split`] does.
     #[track_caller]
     pub fn group(&self, mesh: &Mesh, axes: &[usize]) -> Result<Rc<Group>> {
-        let at = Location::caller();
-        self.group_along(mesh, axes).map_err(|error| error.at(at))
+        at_caller(self.group_along(mesh, axes))
     }
 
     fn group_along(&self, mesh: &Mesh, axes: &[usize]) -> Result<Rc<Group>> {
@@ -215,12 +213,8 @@ impl World {
             return Ok(Rc::clone(group));
         }
         for (nth, &axis) in axes.iter().enumerate() {
-            if axis >= mesh.ndim() {
-                return Err(GroupError::NoAxis { axis, mesh: mesh.clone() }.into());
-            }
-            if axes[..nth].contains(&axis) {
-                return Err(GroupError::AxisTwice { axis, mesh: mesh.clone() }.into());
-            }
+            refuse_if(axis >= mesh.ndim(), || GroupError::NoAxis { axis, mesh: mesh.clone() })?;
+            refuse_if(axes[..nth].contains(&axis), || GroupError::AxisTwice { axis, mesh: mesh.clone() })?;
         }
         let mut group = Group {
             near: None,

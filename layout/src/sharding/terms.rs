@@ -1,7 +1,7 @@
 //! Partial sums: which ranks hold the terms, and whether they may become those of another sharding.
 
 use super::Sharding;
-use crate::{Name, joined};
+use crate::{Name, in_order, joined};
 
 impl Sharding {
     /// Returns the positions of the axes along which each coordinate holds a term of the sum, ascending; none if the
@@ -44,10 +44,7 @@ impl Sharding {
     /// ranks that own the array now. Along each of these axes, all coordinates own the same elements.
     #[must_use]
     pub fn opened_along(&self, axes: &[usize]) -> Self {
-        let mut partial = [&self.partial[..], axes].concat();
-        partial.sort_unstable();
-        partial.dedup();
-        Self { partial, ..self.clone() }
+        Self { partial: in_order([&self.partial[..], axes].concat()), ..self.clone() }
     }
 
     /// Returns the positions of the axes along which `target`, a sharding of the same array over as many ranks, closes the sums

@@ -2,7 +2,7 @@
 
 use crate::kernel::{IndexVar, Kernel};
 use crate::value::{Access, Conditional, Value};
-use polyshard_layout::Name;
+use polyshard_layout::{Name, each_once};
 
 /// The numbers of elements that a kernel touches.
 pub(super) struct Touches {
@@ -31,13 +31,11 @@ impl Touches {
         let extent = |var: &IndexVar| var.extent as f64;
         let size =
             |kept: &[bool]| vars.iter().zip(kept).filter(|(_, kept)| **kept).map(|(var, _)| extent(var)).product();
-        let mut projections: Vec<Projection> = Vec::new();
-        for access in [kernel.target()].into_iter().chain(certain(kernel.value())) {
-            let tensor = names.iter().position(|name| *name == access.tensor);
-            if let Some(new) = tensor.zip(projection(access, vars)).filter(|new| !projections.contains(new)) {
-                projections.push(new);
-            }
-        }
+        let of_access = |access: &Access| -> Option<Projection> {
+            Some((names.iter().position(|name| *name == access.tensor)?, projection(access, vars)?))
+        };
+        let accesses = [kernel.target()].into_iter().chain(certain(kernel.value()));
+        let mut projections = each_once(accesses.filter_map(of_access));
         let mut elements = vec![0.0f64; names.len()];
         let mut by_all = vec![0.0f64; names.len()];
         for (tensor, kept) in &projections {
@@ -55,13 +53,8 @@ impl Touches {
         let is_covered = |var: usize| projections.iter().any(|(_, kept)| kept[var]);
         let covered = vars.iter().enumerate().filter(|(nth, _)| is_covered(*nth));
         let instances = covered.map(|(_, var)| extent(var).ln()).sum();
-        let mut conditions: Vec<Vec<bool>> = Vec::new();
-        for var in (0..vars.len()).filter(|&var| is_covered(var)) {
-            let condition = projections.iter().map(|(_, kept)| kept[var]).collect();
-            if !conditions.contains(&condition) {
-                conditions.push(condition);
-            }
-        }
+        let condition = |var: usize| -> Vec<bool> { projections.iter().map(|(_, kept)| kept[var]).collect() };
+        let conditions = each_once((0..vars.len()).filter(|&var| is_covered(var)).map(condition));
         let mut exponents: Vec<Vec<f64>> = Vec::new();
         for vertex in vertices(&conditions, projections.len()) {
             let mut row = vec![0.0; names.len()];

@@ -2,6 +2,7 @@
 
 use super::{Carried, Program};
 use crate::ids::{ArrayId, RoomId};
+use polyshard_layout::in_order;
 
 /// Which arrays are in the same memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,9 +33,7 @@ impl Program {
             }
         }
         // Renumbers the remaining rooms from 0.
-        let mut used: Vec<_> = of.iter().flatten().copied().collect();
-        used.sort_unstable();
-        used.dedup();
+        let used = in_order(of.iter().flatten().copied().collect());
         of.iter_mut().flatten().for_each(|room| *room = RoomId(used.partition_point(|other| *other < *room)));
         let mut most = vec![0; used.len()];
         for (id, room) in of.iter().enumerate() {

@@ -1,6 +1,7 @@
 //! Rounds: statements that run repeatedly, on arrays that each round passes to the next one.
 
 use crate::ids::ArrayId;
+use polyshard_layout::each_once;
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of rounds of a program, so that the bytes that they move can be counted.
@@ -57,13 +58,7 @@ impl Rounds {
     /// Returns the arrays that are renamed between rounds, each once.
     #[must_use]
     pub fn renamed(&self) -> Vec<ArrayId> {
-        let mut all = Vec::new();
-        for id in self.carried.iter().flat_map(|carried| [carried.value, carried.next]) {
-            if !all.contains(&id) {
-                all.push(id);
-            }
-        }
-        all
+        each_once(self.carried.iter().flat_map(|carried| [carried.value, carried.next]))
     }
 
     /// Returns the arrays that outlast a round: the carried ones, their next versions, and the scalar that ends the rounds, each once.

@@ -5,10 +5,9 @@ use crate::instances::Instances;
 use crate::memory::Buffer;
 use crate::region::row_major;
 use crate::subarray::{Place, Subarray, mail};
-use crate::{DistArray, Element, Region, Result, World, memory};
+use crate::{DistArray, Element, Region, Result, World, at_caller, memory};
 use bytemuck::cast_slice;
 use ndarray::ArrayD;
-use std::panic::Location;
 
 /// Bytes of a piece: collecting needs only a few of them beside the result, whatever its size.
 const PIECE: usize = 1 << 20;
@@ -26,8 +25,7 @@ impl<T: Element> DistArray<T> {
     /// If the pieces do not make up the array: a bug in polyshard.
     #[track_caller]
     pub fn gather(&self, world: &World) -> Result<Option<ArrayD<T>>> {
-        let at = Location::caller();
-        T::gather(self, world).map_err(|error| error.at(at))
+        at_caller(T::gather(self, world))
     }
 
     pub(crate) fn gathered(&self, world: &World) -> Result<Option<ArrayD<T>>> {

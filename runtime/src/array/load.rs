@@ -8,10 +8,9 @@ use crate::instances::Instances;
 use crate::layout::Sharding;
 use crate::npy::{NpyFile, failed};
 use crate::subarray::{Place, Row, Subarray};
-use crate::{DistArray, Element, Region, Result, World};
+use crate::{DistArray, Element, Region, Result, World, at_caller};
 use memmap2::{Mmap, MmapOptions};
 use std::fs::File;
-use std::panic::Location;
 use std::path::Path;
 
 impl<T: Element> DistArray<T> {
@@ -25,8 +24,7 @@ impl<T: Element> DistArray<T> {
     /// of the sharding's mesh is not the world's, or this rank's block does not fit in free memory.
     #[track_caller]
     pub fn read_npy(world: &World, path: impl AsRef<Path>, sharding: &Sharding) -> Result<Self> {
-        let at = Location::caller();
-        T::read_npy(world, path.as_ref(), sharding).map_err(|error| error.at(at))
+        at_caller(T::read_npy(world, path.as_ref(), sharding))
     }
 
     pub(crate) fn read(world: &World, path: &Path, sharding: &Sharding) -> Result<Self> {

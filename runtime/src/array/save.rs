@@ -1,8 +1,7 @@
 //! Writing `.npy` files: rank 0 writes, the others send it their parts.
 
 use crate::instances::Instances;
-use crate::{CompleteFile, DistArray, Element, Error, Output, Result, World, npy_header};
-use std::panic::Location;
+use crate::{CompleteFile, DistArray, Element, Error, Output, Result, World, at_caller, npy_header};
 use std::path::Path;
 
 impl<T: Element> DistArray<T> {
@@ -18,10 +17,7 @@ impl<T: Element> DistArray<T> {
     /// On all ranks, if the array holds partial sums, or rank 0 cannot write the file, which is then unchanged. If another rank failed.
     #[track_caller]
     pub fn to_npy(&self, world: &World, path: impl AsRef<Path>) -> Result<()> {
-        let at = Location::caller();
-        T::complete_npy(self, world, path.as_ref())
-            .and_then(|file| CompleteNpy::commit(world, [file]))
-            .map_err(|error| error.at(at))
+        at_caller(T::complete_npy(self, world, path.as_ref()).and_then(|file| CompleteNpy::commit(world, [file])))
     }
 
     /// Writes the array to a `.npy` file as [`to_npy`](Self::to_npy) does, but does not put it in place yet: [`CompleteNpy::commit`] does
@@ -31,8 +27,7 @@ impl<T: Element> DistArray<T> {
     /// As for [`to_npy`](Self::to_npy).
     #[track_caller]
     pub fn complete_npy(&self, world: &World, path: impl AsRef<Path>) -> Result<CompleteNpy> {
-        let at = Location::caller();
-        T::complete_npy(self, world, path.as_ref()).map_err(|error| error.at(at))
+        at_caller(T::complete_npy(self, world, path.as_ref()))
     }
 
     pub(crate) fn complete(&self, world: &World, path: &Path) -> Result<CompleteNpy> {

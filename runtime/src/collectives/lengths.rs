@@ -8,7 +8,7 @@ use crate::memory::split_mut;
 use crate::world::{hash_of, texts_if_differ};
 use crate::{CommError, Element, Error, Result};
 use bytemuck::{cast_slice, cast_slice_mut};
-use polyshard_layout::counted;
+use polyshard_layout::{counted, refuse_if};
 
 /// A collective with a different length on each rank.
 #[derive(Clone, Copy)]
@@ -113,13 +113,8 @@ impl Lengths {
     }
 
     /// Returns each rank's part of `data`, with the rank.
-    pub(super) fn parts<'d, T: Element>(&self, mut data: &'d [T]) -> Vec<(usize, &'d [u8])> {
-        let part = |(rank, &length): (usize, &usize)| {
-            let (part, rest) = data.split_at(length);
-            data = rest;
-            (rank, cast_slice(part))
-        };
-        self.elements.iter().enumerate().map(part).collect()
+    pub(super) fn parts<'d, T: Element>(&self, data: &'d [T]) -> Vec<(usize, &'d [u8])> {
+        self.cut(data).map(cast_slice).enumerate().collect()
     }
 
     /// Returns each rank's place in `into`, with the rank.
@@ -128,21 +123,20 @@ impl Lengths {
     }
 
     /// Returns each rank's part of `data` as a vector.
-    pub(super) fn split<T: Element>(&self, mut data: &[T]) -> Vec<Vec<T>> {
-        let part = |&length: &usize| {
-            let (part, rest) = data.split_at(length);
-            data = rest;
-            part.to_vec()
-        };
-        self.elements.iter().map(part).collect()
+    pub(super) fn split<T: Element>(&self, data: &[T]) -> Vec<Vec<T>> {
+        self.cut(data).map(<[T]>::to_vec).collect()
+    }
+
+    fn cut<'d, T>(&self, mut data: &'d [T]) -> impl Iterator<Item = &'d [T]> {
+        self.elements.iter().map(move |&length| {
+            data.split_off(..length).expect("lengths add up to that of the data; this is a bug in polyshard")
+        })
     }
 }
 
 /// Returns an error if the counts are not one per rank, or their sum is not the length of the data.
 pub(super) fn check_counts(size: usize, counts: &[usize], len: usize) -> Result<()> {
-    if counts.len() != size {
-        return Err(CommError::Counts { counts: counts.len(), size }.into());
-    }
+    refuse_if(counts.len() != size, || CommError::Counts { counts: counts.len(), size })?;
     let sum = counts.iter().fold(0usize, |sum, &count| sum.saturating_add(count));
     if sum == len { Ok(()) } else { Err(CommError::ElementCounts { sum, len }.into()) }
 }

@@ -1,7 +1,6 @@
 //! Errors of distributed arrays.
 
-use super::joined;
-use crate::layout::Sharding;
+use crate::layout::{Sharding, joined};
 
 /// Why an array cannot be distributed, or its elements cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -18,7 +17,7 @@ pub enum ArrayError {
     #[error(
         "an array sharded {sharding} cannot be {purpose}: its elements are partial sums along {}; `redistribute` it \
          to a sharding without `partial` first",
-        joined(&sharding.partial_axes())
+        joined(sharding.partial_axes(), ", ")
     )]
     OpenSums {
         sharding: Box<Sharding>,

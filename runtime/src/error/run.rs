@@ -1,7 +1,6 @@
 //! Errors in the arrays and scalars that a program or a kernel runs on.
 
-use super::joined;
-use crate::layout::{DType, Name, Sharding, are};
+use crate::layout::{DType, Name, Sharding, are, joined};
 use polyshard_machine::units::counted;
 use polyshard_program::KernelError;
 
@@ -32,7 +31,7 @@ pub enum RunError {
         given: DType,
     },
     /// The program takes more or fewer inputs.
-    #[error("{} takes {} ({}), but {given} {} given", program(*.kernel), counted(.inputs.len(), "input"), joined(.inputs), are(*.given))]
+    #[error("{} takes {} ({}), but {given} {} given", program(*.kernel), counted(.inputs.len(), "input"), joined(.inputs, ", "), are(*.given))]
     Inputs {
         /// The program's kernel, if it has exactly one.
         kernel: Option<Name>,
@@ -75,14 +74,14 @@ pub enum RunError {
     #[error(
         "`{call}` is for one output, but the program writes {} ({}); use `run_all`, or `run_named` for some of them",
         .outputs.len(),
-        joined(.outputs)
+        joined(.outputs, ", ")
     )]
     Outputs { call: &'static str, outputs: Vec<Name> },
     /// An output that the program does not write, or one that is named twice.
-    #[error("`{name}` is not an output, or is named twice; the program writes {}", joined(.outputs))]
+    #[error("`{name}` is not an output, or is named twice; the program writes {}", joined(.outputs, ", "))]
     NoOutput { name: Name, outputs: Vec<Name> },
     /// The number of arrays to verify differs from the program's outputs.
-    #[error("the program writes {}, but {} {} given to compare", joined(.outputs), counted(.given, "array"), are(*.given))]
+    #[error("the program writes {}, but {} {} given to compare", joined(.outputs, ", "), counted(.given, "array"), are(*.given))]
     Verified { outputs: Vec<Name>, given: usize },
     /// An element of an output differs from the sequential result.
     #[error(transparent)]

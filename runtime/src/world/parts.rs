@@ -5,6 +5,7 @@
 
 use super::World;
 use crate::comm::Communicator;
+use crate::layout::refuse_if;
 use crate::{GroupError, Result};
 use std::rc::Rc;
 
@@ -72,9 +73,7 @@ impl World {
     /// [`GroupError`](crate::GroupError) if the world has fewer ranks, or `ranks` is 0; otherwise as
     /// [`Communicator::split`](crate::comm::Communicator::split).
     pub fn leading(&self, ranks: usize) -> Result<Option<Rc<World>>> {
-        if ranks == 0 || ranks > self.size() {
-            return Err(GroupError::Leading { ranks, size: self.size() }.into());
-        }
+        refuse_if(ranks == 0 || ranks > self.size(), || GroupError::Leading { ranks, size: self.size() })?;
         let made = self.kept(
             |made: &Leading| made.ranks == ranks,
             || {

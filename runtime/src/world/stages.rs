@@ -3,9 +3,8 @@
 use super::{Group, World};
 use crate::layout::{Mesh, Stages};
 use crate::publish::Publisher;
-use crate::{GroupError, Result};
+use crate::{GroupError, Result, at_caller};
 use smallvec::SmallVec;
-use std::panic::Location;
 use std::rc::Rc;
 
 /// The stages of the collectives of a group.
@@ -39,8 +38,7 @@ impl World {
     /// As [`group`](Self::group), and [`GroupError::Stages`] if the stages are not those of a collective along the axes.
     #[track_caller]
     pub fn group_in_stages(&self, mesh: &Mesh, axes: &[usize], stages: &Stages) -> Result<Rc<Group>> {
-        let at = Location::caller();
-        self.group_by_stages(mesh, axes, stages).map_err(|error| error.at(at))
+        at_caller(self.group_by_stages(mesh, axes, stages))
     }
 
     fn group_by_stages(&self, mesh: &Mesh, axes: &[usize], stages: &Stages) -> Result<Rc<Group>> {

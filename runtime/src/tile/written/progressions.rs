@@ -1,5 +1,6 @@
 //! Sums of multiples: the indices along a dimension that some variables reach, as formulas.
 
+use num_integer::{ExtendedGcd, Integer};
 use smallvec::SmallVec;
 use std::ops::Range;
 
@@ -51,7 +52,8 @@ impl Progressions {
         let mut variables: SmallVec<[Progression; 2]> = SmallVec::new();
         let (mut rest, mut finer) = (0, 0);
         for (step, count) in found {
-            variables.push(Progression { step, count, rest, inverse: inverse(step, finer) });
+            let ExtendedGcd { gcd, x, .. } = step.extended_gcd(&finer);
+            variables.push(Progression { step, count, rest, inverse: (gcd, x) });
             rest += step * (count - 1);
             finer = step;
         }
@@ -128,19 +130,6 @@ fn next(variables: &[Progression], from: i64) -> Option<Range<i64>> {
 
 fn ceil(number: i64, step: i64) -> i64 {
     -(-number).div_euclid(step)
-}
-
-/// The greatest common divisor of a step and a finer one, and the inverse of the step modulo the finer one, in units of the divisor.
-fn inverse(step: i64, finer: i64) -> (i64, i64) {
-    // Bézout: `old * step` leaves `rest` modulo `finer` at every step.
-    let (mut rest, mut after) = (step, finer);
-    let (mut old, mut new) = (1i64, 0i64);
-    while after != 0 {
-        let quotient = rest / after;
-        (rest, after) = (after, rest - quotient * after);
-        (old, new) = (new, old - quotient * new);
-    }
-    (rest, old)
 }
 
 #[cfg(test)]
