@@ -19,7 +19,7 @@ use polyshard_machine::{
     leave_one_out, seconds,
 };
 use polyshard_runtime::comm::Communicator;
-use polyshard_runtime::layout::{in_order, refuse_if};
+use polyshard_runtime::layout::in_order;
 use polyshard_runtime::{DType, DetectError, Result, World};
 use std::time::Duration;
 
@@ -190,7 +190,9 @@ fn messages(link: &probe::LinkTimes, ranks: usize) -> Result<Vec<Point>, Machine
 /// The sizes, increasing and in whole elements for each rank.
 fn checked_sizes(topology: &Topology, options: &MeasureOptions) -> Result<Vec<usize>> {
     let ranks = topology.ranks();
-    refuse_if(ranks < 2, || DetectError::OneRank)?;
+    if ranks < 2 {
+        return Err(DetectError::OneRank.into());
+    }
     let unit = ELEMENT * ranks;
     if let Some(&size) = options.sizes.iter().find(|&&size| size < unit) {
         return Err(DetectError::SizeTooSmall { size, ranks, min: unit }.into());

@@ -4,7 +4,7 @@
 //! counted, not timed. The levels of a machine nest, so its nodes must have equal numbers of ranks, and the ranks of a
 //! node must be consecutive; other arrangements are refused, since an incomplete machine would give wrong placements.
 
-use polyshard_layout::{counted, refuse_if};
+use polyshard_layout::counted;
 use polyshard_runtime::comm::exchange_words;
 use polyshard_runtime::{DetectError, Result, World};
 use serde::Serialize;
@@ -48,7 +48,9 @@ impl Topology {
         let nodes: Vec<usize> = told.iter().map(|note| note[0] as usize).collect();
         let [nodes, ranks_per_node] = nested(&nodes)?;
         let (cores, memory) = (least(1) as usize, least(2));
-        refuse_if(cores == 0 || memory == 0, || DetectError::Unknown)?;
+        if cores == 0 || memory == 0 {
+            return Err(DetectError::Unknown.into());
+        }
         Ok(Self { nodes, ranks_per_node, cores, memory })
     }
 

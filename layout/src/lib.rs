@@ -18,7 +18,7 @@
 //! | `sharding`, `placement`, `dim`, `along`, `solve`, `congruence`, `source`, `reach` | shardings: as written, per dimension, and who owns what |
 //! | `collective`, `stages`, `sums` | what groups of ranks do, and in which order |
 //! | `dtype`, `reduce_op`, `mix` | element types, how elements are combined, and numbers that look random |
-//! | `name`, `nearest`, `message`, `refuse`, `words` | names, errors, and numbers and lists in sentences |
+//! | `name`, `nearest`, `message`, `words` | names, errors, and numbers and lists in sentences |
 
 mod along;
 mod axis;
@@ -37,7 +37,6 @@ mod placement;
 mod reach;
 mod reduce_op;
 mod refinement;
-mod refuse;
 mod sharding;
 mod solve;
 mod source;
@@ -66,8 +65,6 @@ pub use num_integer::gcd;
 pub use placement::{Division, Placement};
 pub use reach::{Neighbours, Reach, Stencil};
 pub use reduce_op::{Combine, ReduceOp};
-#[doc(hidden)]
-pub use refuse::refuse_if;
 pub use sharding::{Sharding, ShardingError, SumsError};
 pub use source::AxisSource;
 pub use stages::{Stages, StagesError};

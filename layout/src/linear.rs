@@ -1,6 +1,5 @@
 //! Placements in normal form: sums of coordinates, optionally modulo a number.
 
-use crate::refuse::refuse_if;
 use crate::{AxisExpr, Mesh, ShardingError};
 use serde::Serialize;
 
@@ -110,7 +109,9 @@ impl LinearAxes {
                 for name in names.iter().rev() {
                     let axis = mesh.axis(name.as_str()).ok_or_else(|| ShardingError::unknown_axis(*name, mesh))?;
                     let twice = names.iter().filter(|other| *other == name).count() > 1;
-                    refuse_if(twice, || unsupported(["it lists an axis twice", "list each axis once"]))?;
+                    if twice {
+                        return Err(unsupported(["it lists an axis twice", "list each axis once"]));
+                    }
                     self.add(&AxisExpr::Axis(*name), stride, mesh, unsupported)?;
                     stride = number(self, i128::from(stride) * axis.extent as i128)?;
                 }

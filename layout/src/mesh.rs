@@ -1,6 +1,5 @@
 //! Meshes: named axes over which ranks are laid out.
 
-use crate::refuse::refuse_if;
 use crate::{Axis, Name, Neighbours, Reach, Stencil, joined};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -107,7 +106,9 @@ impl Mesh {
     pub fn try_new<N: Into<Name>>(axes: impl IntoIterator<Item = (N, usize)>) -> Result<Self, MeshError> {
         let axes: Vec<_> = axes.into_iter().map(|(name, extent)| Axis { name: name.into(), extent }).collect();
         for (i, axis) in axes.iter().enumerate() {
-            refuse_if(axis.extent == 0, || MeshError::EmptyAxis { axis: axis.name })?;
+            if axis.extent == 0 {
+                return Err(MeshError::EmptyAxis { axis: axis.name });
+            }
             if axes[..i].iter().any(|other| other.name == axis.name) {
                 return Err(MeshError::AxisTwice { axis: axis.name });
             }

@@ -3,7 +3,6 @@
 use crate::dim::{Digit, DimLayout, LevelLayout, Owned};
 use crate::linear::LinearAxes;
 use crate::placement::{Division, Placement};
-use crate::refuse::refuse_if;
 use crate::solve::solve;
 use crate::source::AxisSource;
 use crate::{Mesh, Name};
@@ -96,13 +95,17 @@ impl Sharding {
                 Placement::Pin { axis, coordinate } => pins.push(pin(mesh, *axis, *coordinate, &pins)?),
                 Placement::Partial { axis } => {
                     let position = mesh.position(*axis).ok_or_else(|| ShardingError::unknown_axis(*axis, mesh))?;
-                    refuse_if(partial.contains(&position), || ShardingError::PartialTwice { axis: *axis })?;
+                    if partial.contains(&position) {
+                        return Err(ShardingError::PartialTwice { axis: *axis });
+                    }
                     partial.push(position);
                 }
                 Placement::Divided { dim, levels } => {
                     let dim = *dim;
                     let extent = *shape.get(dim).ok_or(ShardingError::NoDim { dim, ndim: shape.len() })?;
-                    refuse_if(placed.contains(&dim), || ShardingError::DimTwice { dim })?;
+                    if placed.contains(&dim) {
+                        return Err(ShardingError::DimTwice { dim });
+                    }
                     placed.push(dim);
                     if levels.len() > mesh.ndim().max(1) {
                         let (levels, axes) = (levels.len(), mesh.ndim());
@@ -418,8 +421,12 @@ fn layout(
 fn pin(mesh: &Mesh, name: Name, coordinate: usize, pins: &[(usize, usize)]) -> Result<(usize, usize), ShardingError> {
     let axis = mesh.position(name).ok_or_else(|| ShardingError::unknown_axis(name, mesh))?;
     let extent = mesh.as_slice()[axis].extent;
-    refuse_if(coordinate >= extent, || ShardingError::PinOutside { axis: name, coordinate, extent })?;
-    refuse_if(pins.iter().any(|pin| pin.0 == axis), || ShardingError::AxisTwice { axis: name })?;
+    if coordinate >= extent {
+        return Err(ShardingError::PinOutside { axis: name, coordinate, extent });
+    }
+    if pins.iter().any(|pin| pin.0 == axis) {
+        return Err(ShardingError::AxisTwice { axis: name });
+    }
     Ok((axis, coordinate))
 }
 

@@ -12,7 +12,6 @@
 use crate::congruence;
 use crate::dim::Digit;
 use crate::linear::LinearAxes;
-use crate::refuse::refuse_if;
 use crate::source::AxisSource;
 use crate::{Mesh, ShardingError};
 
@@ -30,7 +29,9 @@ pub(crate) fn solve(
     for (digit, linear) in placed {
         let Some((_, terms)) = linear.radix(mesh) else { continue };
         for (axis, stride) in terms {
-            refuse_if(solved.iter().any(|other| other.0 == axis), || ShardingError::AxisTwice { axis: name(axis) })?;
+            if solved.iter().any(|other| other.0 == axis) {
+                return Err(ShardingError::AxisTwice { axis: name(axis) });
+            }
             solved.push((axis, AxisSource::Digit { digit: *digit, stride, extent: extent(axis) }));
         }
     }

@@ -8,7 +8,6 @@
 //!                                  x%4   {0 1 2 3} {4 5 6 7}            inside of nodes
 //! ```
 
-use crate::refuse::refuse_if;
 use crate::{AxisPart, Mesh, joined};
 use serde::{Deserialize, Serialize};
 
@@ -72,7 +71,9 @@ impl Stages {
     /// its coordinates.
     pub fn check(&self, mesh: &Mesh, axes: &[usize]) -> Result<(), StagesError> {
         let empty = self.0.iter().filter(|parts| parts.is_empty()).count();
-        refuse_if(self.0.len() < 2 || empty > 0, || StagesError::Few { stages: self.0.len(), empty })?;
+        if self.0.len() < 2 || empty > 0 {
+            return Err(StagesError::Few { stages: self.0.len(), empty });
+        }
         let other = self.0.iter().flatten().find(|part| !axes.contains(&part.axis) || part.axis >= mesh.ndim());
         if let Some(&AxisPart { axis, .. }) = other {
             return Err(StagesError::OtherAxis { axis, axes: axes.to_vec() });

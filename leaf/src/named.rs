@@ -6,7 +6,7 @@
 
 use crate::{DType, Element, LeafError, Strided, StridedMut};
 use ndarray::{ArrayView, ArrayViewD, ArrayViewMut, ArrayViewMutD, Axis, IxDyn, ShapeBuilder};
-use polyshard_layout::{Name, refuse_if};
+use polyshard_layout::Name;
 use polyshard_program::{Affine, Kernel, TileStatement};
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
@@ -42,8 +42,12 @@ where
     F: Fn(ArrayViewMutD<'_, T>, [ArrayViewD<'_, T>; N]) + Send + Sync + 'static,
 {
     let (name, dtype) = (Name::new(name), T::DTYPE);
-    refuse_if(!name.is_identifier(), || LeafError::BadName { name })?;
-    refuse_if(kernel.dtype() != dtype, || LeafError::ElementType { name, kernel: kernel.dtype(), function: dtype })?;
+    if !name.is_identifier() {
+        return Err(LeafError::BadName { name });
+    }
+    if kernel.dtype() != dtype {
+        return Err(LeafError::ElementType { name, kernel: kernel.dtype(), function: dtype });
+    }
     let statement = TileStatement::of_kernel(kernel).map_err(|why| LeafError::NoTiles {
         name,
         statement: kernel.statement().into(),

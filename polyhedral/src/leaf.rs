@@ -9,7 +9,7 @@ use crate::planned::Planned;
 use crate::products::{Plan, Shape};
 use crate::range::position;
 use crate::state::Tensorized;
-use polyshard_layout::{each_once, joined, refuse_if};
+use polyshard_layout::{each_once, joined};
 use polyshard_program::{
     Access, Affine, Assign, Blocks, Kernel, Leaf, LeafAccess, LeafKind, LeafLoop, LeafLoopId, LeafNumber, LeafOp,
     Number, Ranges, Region, Role, StepId, TensorId, Value,
@@ -140,7 +140,9 @@ pub(crate) fn contraction(kernel: &Kernel) -> Result<(Vec<Role>, Value), String>
             _ => return Err(format!("`{}` does not index two of the three tensors", var.name)),
         });
     }
-    refuse_if(!roles.contains(&Role::K), || "no index is summed over both operands".to_owned())?;
+    if !roles.contains(&Role::K) {
+        return Err("no index is summed over both operands".into());
+    }
     if !roles.contains(&Role::M) && !roles.contains(&Role::N) {
         return Err("no index is in the output and in only one operand".into());
     }

@@ -4,7 +4,7 @@ use crate::bounds;
 use crate::error::ErrorKind;
 use crate::nest::{Nest, NodeId};
 use polyshard_dsl::{Clause, Dim, Step};
-use polyshard_layout::{Division, Mesh, MeshError, Name, Placement, Sharding, in_order, joined, refuse_if};
+use polyshard_layout::{Division, Mesh, MeshError, Name, Placement, Sharding, in_order, joined};
 use polyshard_program::{Assign, Kernel, LeafKind, MOST_AHEAD, MOST_TIME_STEPS, Pattern, StepId};
 use std::sync::Arc;
 
@@ -138,7 +138,9 @@ impl State {
 
     fn expect_overlap(&mut self, tensor: Name, share: f64, number: StepId) -> Result<(), ErrorKind> {
         self.tensor(tensor)?;
-        refuse_if(!(0.0..=1.0).contains(&share), || ErrorKind::BadShare { share })?;
+        if !(0.0..=1.0).contains(&share) {
+            return Err(ErrorKind::BadShare { share });
+        }
         self.overlaps.push((tensor, share, number));
         Ok(())
     }
@@ -195,7 +197,9 @@ impl State {
             if self.nest.taken(name) || names[..i].contains(&name) {
                 return Err(ErrorKind::NameTaken { name, by: "a loop or an index of the kernel" });
             }
-            refuse_if(self.mesh.position(name).is_some(), || ErrorKind::NameTaken { name, by: "a mesh axis" })?;
+            if self.mesh.position(name).is_some() {
+                return Err(ErrorKind::NameTaken { name, by: "a mesh axis" });
+            }
         }
         Ok(())
     }
@@ -244,7 +248,9 @@ impl State {
 
     fn fuse(&mut self, i: Name, j: Name, fused: Name, number: StepId) -> Result<(), ErrorKind> {
         let (outer, inner) = (self.free_loop(i, "fuse")?, self.free_loop(j, "fuse")?);
-        refuse_if(inner != outer + 1, || ErrorKind::NotAdjacent { i, j, loops: joined(self.nest.names(), ", ") })?;
+        if inner != outer + 1 {
+            return Err(ErrorKind::NotAdjacent { i, j, loops: joined(self.nest.names(), ", ") });
+        }
         self.fresh(&[fused])?;
         let extent = self.extent(outer).checked_mul(self.extent(inner)).filter(|&extent| extent <= MAX_COUNT);
         let extent = extent.ok_or_else(|| ErrorKind::TooLarge { what: format!("loop `{fused}`") })?;
@@ -325,7 +331,9 @@ impl State {
 
     fn rotate(&mut self, t: Name, by: &[Name], number: StepId) -> Result<(), ErrorKind> {
         let position = self.serial_loop(t, "rotate a serial loop by it")?;
-        refuse_if(self.is_tensorized(t), || ErrorKind::Tensorized { name: t, instead: "rotate before `tensorize`" })?;
+        if self.is_tensorized(t) {
+            return Err(ErrorKind::Tensorized { name: t, instead: "rotate before `tensorize`" });
+        }
         distinct(by)?;
         let mut outside = Vec::new();
         for &name in by {
@@ -350,14 +358,19 @@ impl State {
         self.tensor(tensor)?;
         let first = self.shards.iter().find(|shard| shard.tensor == tensor).map(|shard| shard.step);
         once(first, || format!("`{tensor}` is already sharded"))?;
-        refuse_if(self.nest.distributed == 0, || ErrorKind::NoMesh)?;
+        if self.nest.distributed == 0 {
+            return Err(ErrorKind::NoMesh);
+        }
         let sharding = self.place(tensor, clauses)?;
         if !sharding.partial().is_empty() {
-            let axes = || joined(sharding.partial_axes(), ", ");
-            refuse_if(tensor != self.kernel.output().name, || ErrorKind::PartialInput { tensor, axes: axes() })?;
+            let axes = joined(sharding.partial_axes(), ", ");
+            if tensor != self.kernel.output().name {
+                return Err(ErrorKind::PartialInput { tensor, axes });
+            }
             let assign = self.kernel.assign();
-            let sums = matches!(assign, Assign::Set | Assign::Add);
-            refuse_if(!sums, || ErrorKind::NoSum { tensor, assign: assign.to_string(), axes: axes() })?;
+            if !matches!(assign, Assign::Set | Assign::Add) {
+                return Err(ErrorKind::NoSum { tensor, assign: assign.to_string(), axes });
+            }
         }
         self.shards.push(Shard { tensor, clauses: clauses.to_vec(), sharding, step: number });
         Ok(())
@@ -408,7 +421,9 @@ impl State {
         if self.is_tensorized(at) {
             return Err(ErrorKind::Tensorized { name: at, instead: "communicate at a loop outside it" });
         }
-        refuse_if(self.shards.iter().all(|shard| shard.tensor != tensor), || ErrorKind::NoSharding { tensor })?;
+        if self.shards.iter().all(|shard| shard.tensor != tensor) {
+            return Err(ErrorKind::NoSharding { tensor });
+        }
         let first = self.communications.iter().find(|other| other.tensor == tensor).map(|other| other.step);
         once(first, || format!("`{tensor}` is already communicated"))?;
         self.communications.push(Communication { tensor, at, step: number });
@@ -417,8 +432,12 @@ impl State {
 
     fn pipeline(&mut self, t: Name, depth: usize, number: StepId) -> Result<(), ErrorKind> {
         self.serial_loop(t, "pipeline a serial loop, at which something is communicated")?;
-        refuse_if(self.is_tensorized(t), || ErrorKind::Tensorized { name: t, instead: "pipeline a loop outside it" })?;
-        refuse_if(!(1..=MOST_AHEAD).contains(&depth), || ErrorKind::BadDepth { depth, most: MOST_AHEAD })?;
+        if self.is_tensorized(t) {
+            return Err(ErrorKind::Tensorized { name: t, instead: "pipeline a loop outside it" });
+        }
+        if !(1..=MOST_AHEAD).contains(&depth) {
+            return Err(ErrorKind::BadDepth { depth, most: MOST_AHEAD });
+        }
         let first = self.pipelines.iter().find(|other| other.t == t).map(|other| other.step);
         once(first, || format!("`{t}` is already pipelined"))?;
         self.pipelines.push(Pipeline { t, depth, step: number });
@@ -448,7 +467,9 @@ impl State {
     fn reassociate(&mut self, tensor: Name, number: StepId) -> Result<(), ErrorKind> {
         self.tensor(tensor)?;
         let output = self.kernel.output().name;
-        refuse_if(tensor != output, || ErrorKind::NotSummed { tensor, output })?;
+        if tensor != output {
+            return Err(ErrorKind::NotSummed { tensor, output });
+        }
         once(self.reassociated, || format!("sums of `{tensor}` are already reassociated"))?;
         self.reassociated = Some(number);
         Ok(())

@@ -15,7 +15,7 @@ use crate::planned::Planned;
 use crate::proofs::proof;
 use crate::range::position;
 use crate::reach::is_one_step;
-use polyshard_layout::{Name, Neighbours, refuse_if};
+use polyshard_layout::{Name, Neighbours};
 use polyshard_program::{
     Access, Affine, CounterId, Direction, Expr, Leaf, LeafOp, Loop, Proof, Property, Ranges, Region, Symbol, TileId,
     TimeSteps,
@@ -89,7 +89,9 @@ pub(crate) fn taken(
 /// Checks that the lowered form of one application can be used for several.
 fn can_be_taken(is_alone: bool, transfers: &[Planned], leaf: &Leaf) -> Result<(), &'static str> {
     let [input, output] = transfers else { return Err("it reads several regions of its input") };
-    refuse_if(!is_alone || input.level != Depth(0), || "there are loops around its leaf, or the leaf is not a nest")?;
+    if !is_alone || input.level != Depth(0) {
+        return Err("there are loops around its leaf, or the leaf is not a nest");
+    }
     if leaf.loops.iter().any(|l| l.stride != 1) || input.region.has_blocks() {
         return Err("a rank's part is not one box");
     }

@@ -19,7 +19,7 @@ use crate::nest::{Algorithm, Direction, Leg, Owners, Packing, Route};
 use crate::pattern::Pattern;
 use crate::reduction::Procedure;
 use crate::staged::{CHUNK, Parts, Staging, staged};
-use polyshard_layout::{DimLayout, Mesh, Reach, Sharding, SumAlgorithm, refuse_if};
+use polyshard_layout::{DimLayout, Mesh, Reach, Sharding, SumAlgorithm};
 use std::collections::BTreeMap;
 
 /// Minimum bytes of a row for which a library sends without packing as fast as with packing.
@@ -118,7 +118,9 @@ impl Route {
             ([Leg::Exchange { .. }], _) => vec![exchange(source, target)],
             ([Leg::Collective { .. }], false) => gathering(source, target).ok_or(RouteError::Scattered)?,
             ([Leg::Collective { owners: Owners::Parts, .. }], true) => {
-                refuse_if(!divided || !are_parts(source, target, &closed), || RouteError::Outside)?;
+                if !divided || !are_parts(source, target, &closed) {
+                    return Err(RouteError::Outside);
+                }
                 vec![Leg::collective(closed, Owners::Parts)]
             }
             // Nothing else moves an array without sums.
@@ -128,7 +130,9 @@ impl Route {
         };
         let leads =
             self.legs.len() == legs.len() && self.legs.iter().zip(&legs).all(|(leg, least)| is_at_least(leg, least));
-        refuse_if(!leads || self.held.is_some(), || RouteError::Legs)?;
+        if !leads || self.held.is_some() {
+            return Err(RouteError::Legs);
+        }
         for leg in &self.legs {
             let fits = match leg {
                 Leg::Exchange { packing: Packing::LaidOut, .. } if source.shape().is_empty() => {
@@ -142,7 +146,9 @@ impl Route {
                 Leg::Collective { .. } => false,
                 _ => true,
             };
-            refuse_if(!fits, || RouteError::Algorithm)?;
+            if !fits {
+                return Err(RouteError::Algorithm);
+            }
         }
         Ok(())
     }

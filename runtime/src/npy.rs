@@ -5,7 +5,6 @@
 
 mod header;
 
-use crate::layout::refuse_if;
 use crate::{DType, Element, Error, FileError, FileErrorKind, Result, memory};
 use header::{Descr, Header};
 use ndarray::{ArrayD, ShapeBuilder};
@@ -75,7 +74,9 @@ impl NpyFile {
         let bytes = (shape.iter().product::<usize>() * dtype.size()) as u64;
         let stamp = stamp(&file.metadata().map_err(|why| failed("open", path, plain(why)))?);
         let held = stamp.0.saturating_sub(start);
-        refuse_if(held < bytes, || failed("read", path, FileErrorKind::ElementsCutShort { held, bytes }))?;
+        if held < bytes {
+            return Err(failed("read", path, FileErrorKind::ElementsCutShort { held, bytes }));
+        }
         Ok(Self { path: path.to_owned(), file, dtype, swapped, fortran, shape, start, stamp })
     }
 
@@ -224,7 +225,9 @@ fn header_text(file: &mut impl Read) -> Result<(String, u64), FileErrorKind> {
         file.take(missing).read_to_end(bytes).map(drop).map_err(plain)
     };
     upto(8, &mut bytes)?;
-    refuse_if(bytes.is_empty(), || FileErrorKind::Empty)?;
+    if bytes.is_empty() {
+        return Err(FileErrorKind::Empty);
+    }
     if !bytes.starts_with(&MAGIC[..bytes.len().min(MAGIC.len())]) {
         return Err(if bytes.starts_with(ZIP) { FileErrorKind::Archive } else { FileErrorKind::NotNpy });
     }
@@ -237,14 +240,18 @@ fn header_text(file: &mut impl Read) -> Result<(String, u64), FileErrorKind> {
     };
     let before = if wide { 12 } else { 10 };
     upto(before, &mut bytes)?;
-    refuse_if(bytes.len() < before, || cut(bytes.len()))?;
+    if bytes.len() < before {
+        return Err(cut(bytes.len()));
+    }
     let len = bytes[8..].iter().rev().fold(0, |len, &byte| (len << 8) | usize::from(byte));
     if len > HEADER {
         let why = format!("it claims to have {len} bytes, but at most {HEADER} are read");
         return Err(FileErrorKind::Header { why });
     }
     upto(before + len, &mut bytes)?;
-    refuse_if(bytes.len() < before + len, || cut(bytes.len()))?;
+    if bytes.len() < before + len {
+        return Err(cut(bytes.len()));
+    }
     Ok((String::from_utf8_lossy(&bytes[before..]).into_owned(), bytes.len() as u64))
 }
 

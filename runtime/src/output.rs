@@ -7,7 +7,6 @@
 
 mod temporary;
 
-use crate::layout::refuse_if;
 use crate::{Element, Error, FileErrorKind, Result};
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -251,7 +250,9 @@ fn target(path: &Path) -> Result<Option<PathBuf>> {
 
 /// Checks that a path that is not a file can be written to.
 fn special(path: &Path, there: &Metadata) -> Result<()> {
-    refuse_if(there.is_dir(), || failed(path, FileErrorKind::Folder))?;
+    if there.is_dir() {
+        return Err(failed(path, FileErrorKind::Folder));
+    }
     #[cfg(unix)]
     {
         use std::os::unix::fs::FileTypeExt;

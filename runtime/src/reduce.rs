@@ -9,7 +9,6 @@ mod step;
 
 use crate::comm::Communicator;
 use crate::instances::Instances;
-use crate::layout::refuse_if;
 use crate::{Element, ReduceOp, ReductionRunError, Result, World};
 use polyshard_program::reduction::{Procedure, listed};
 use std::cell::RefCell;
@@ -127,7 +126,9 @@ impl<T: Element> Reduction<T> {
     /// [`ReductionRunError::Length`] if `data` does not have the reduction's number of elements. If another rank failed.
     pub fn run(&self, data: &mut [T], op: ReduceOp) -> Result<()> {
         let (given, elements) = (data.len(), self.elements);
-        refuse_if(given != elements, || ReductionRunError::Length { given, elements })?;
+        if given != elements {
+            return Err(ReductionRunError::Length { given, elements }.into());
+        }
         T::reduce(self, data, op)
     }
 

@@ -10,7 +10,7 @@ mod parts;
 mod stages;
 
 use crate::comm::{Communicator, Received, SharedMemory};
-use crate::layout::{Mesh, refuse_if};
+use crate::layout::Mesh;
 use crate::memory::Visibility;
 use crate::publish::{Peers, Publisher};
 use crate::{Backend, GroupError, PollHandle, Polled, Progress, Result, Transport, at_caller, memory};
@@ -213,8 +213,12 @@ impl World {
             return Ok(Rc::clone(group));
         }
         for (nth, &axis) in axes.iter().enumerate() {
-            refuse_if(axis >= mesh.ndim(), || GroupError::NoAxis { axis, mesh: mesh.clone() })?;
-            refuse_if(axes[..nth].contains(&axis), || GroupError::AxisTwice { axis, mesh: mesh.clone() })?;
+            if axis >= mesh.ndim() {
+                return Err(GroupError::NoAxis { axis, mesh: mesh.clone() }.into());
+            }
+            if axes[..nth].contains(&axis) {
+                return Err(GroupError::AxisTwice { axis, mesh: mesh.clone() }.into());
+            }
         }
         let mut group = Group {
             near: None,

@@ -14,7 +14,7 @@ use crate::expr::{Expr, Symbol};
 use crate::ids::{AxisId, Depth, LegId, OperandId, StepId, TensorId};
 use crate::kernel::Assign;
 use crate::value::Access;
-use polyshard_layout::{AxisSource, Reach, refuse_if};
+use polyshard_layout::{AxisSource, Reach};
 
 impl NestView<'_> {
     /// Checks the nest; the proofs in its report are kept.
@@ -118,7 +118,9 @@ impl NestView<'_> {
             }
             _ => false,
         };
-        refuse_if(!follows, || "with legs that cannot follow each other".to_owned())?;
+        if !follows {
+            return Err("with legs that cannot follow each other".into());
+        }
         if let Some(shift) = route.shift()
             && (level.innermost() != Some(shift.counter)
                 || shift.axis.0 >= self.mesh.ndim()

@@ -11,7 +11,7 @@
 use super::{Direction, LeafAccess, LeafOp, NestView, Transfer, TransferView};
 use crate::expr::{Expr, Ranges};
 use crate::ids::LeafLoopId;
-use polyshard_layout::{DimLayout, Sharding, refuse_if};
+use polyshard_layout::{DimLayout, Sharding};
 use serde::{Deserialize, Serialize};
 
 /// The iterations of a leaf that are computed while halos are in flight: a range of each of its loops, counted from 0 and inside the
@@ -43,7 +43,9 @@ impl NestView<'_> {
         if self.leaf.op != LeafOp::Nest || self.leaf.loops.is_empty() {
             return Err("the leaf is not a nest with loops that can be cut");
         }
-        refuse_if(!self.kernel.writes_once(), || "the leaf adds up terms, in an order that depends on how it is cut")?;
+        if !self.kernel.writes_once() {
+            return Err("the leaf adds up terms, in an order that depends on how it is cut");
+        }
         let whole = |l: &super::LeafLoop| (Expr::constant(0), Expr::max(&Expr::constant(0), &l.count, &ranges));
         let mut interior = Interior { ranges: self.leaf.loops.iter().map(whole).collect() };
         for transfer in coming() {
@@ -129,7 +131,9 @@ impl NestView<'_> {
 impl Transfer {
     /// Whether it can be in flight while the leaf inside of this many loops computes; else why not.
     pub(crate) fn can_come_meanwhile(&self, loops: usize) -> Result<(), &'static str> {
-        refuse_if(self.direction != Direction::In || self.route.halo().is_none(), || "it is not fetched as a halo")?;
+        if self.direction != Direction::In || self.route.halo().is_none() {
+            return Err("it is not fetched as a halo");
+        }
         match (self.ahead, self.level.0 == loops) {
             (1.., _) => Err("it is pipelined"),
             (0, false) => Err("loops around the leaf reuse the fetched tile"),

@@ -8,7 +8,7 @@ use crate::kernel::Assign;
 use crate::nest::{Direction, NestView, Route, Transfer};
 use crate::reduction::Procedure;
 use crate::statement::Statement;
-use polyshard_layout::{Name, NotNative, Sharding, counted, refuse_if};
+use polyshard_layout::{Name, NotNative, Sharding, counted};
 
 /// Why statements are not a program. Statements, which are kernels, moves and rounds here, are numbered from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -289,7 +289,9 @@ impl<'a> Check<'a> {
         if *times > MOST_ROUNDS {
             return Err(misfit(format!("it has {times} rounds, but at most {MOST_ROUNDS} are allowed")));
         }
-        refuse_if(carried.is_empty(), || misfit("it carries nothing, so each round repeats the first".into()))?;
+        if carried.is_empty() {
+            return Err(misfit("it carries nothing, so each round repeats the first".into()));
+        }
         let ids = |carried: &Carried| [carried.first, carried.value, carried.next];
         for (nth, carrying) in carried.iter().enumerate() {
             self.reads(statement, &[carrying.first])?;

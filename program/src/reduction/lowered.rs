@@ -2,7 +2,7 @@
 
 use super::error::ReductionError;
 use super::state::Context;
-use polyshard_layout::{Collective, refuse_if};
+use polyshard_layout::Collective;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
@@ -85,13 +85,17 @@ impl Lowered {
                 }
             }
         }
-        refuse_if(chunks == 0, || ReductionError::NoChunks)?;
+        if chunks == 0 {
+            return Err(ReductionError::NoChunks);
+        }
         // Only reduce-scatters divide an array, and the state of every chunk is stored for every rank. One chunk per rank is
         // always enough.
         let scattered = steps.iter().filter(|step| step.collective == Collective::ReduceScatter);
         let largest = scattered.filter_map(|step| step.groups.iter().map(Vec::len).max());
         let most = largest.fold(1, |most: usize, group| most.saturating_mul(group.max(1)).min(MOST_CHUNKS)).max(ranks);
-        refuse_if(chunks > most, || ReductionError::TooManyChunks { chunks, most })?;
+        if chunks > most {
+            return Err(ReductionError::TooManyChunks { chunks, most });
+        }
         Ok(Self { reduced, chunks, steps })
     }
 

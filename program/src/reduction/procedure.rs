@@ -4,7 +4,7 @@ use super::chunk::chunk;
 use super::error::ReductionError;
 use super::listed;
 use super::lowered::{Lowered, ranks_of};
-use polyshard_layout::{Collective, Mesh, counted, refuse_if};
+use polyshard_layout::{Collective, Mesh, counted};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
@@ -97,7 +97,9 @@ impl Procedure {
     /// The mismatch, as a clause after the subject.
     pub(crate) fn check_along(&self, mesh: &Mesh, axes: &[usize]) -> Result<(), String> {
         let (ranks, size) = (self.ranks(), mesh.size());
-        refuse_if(ranks != size, || format!("is for {}, but the mesh ({mesh}) has {size}", counted(ranks, "rank")))?;
+        if ranks != size {
+            return Err(format!("is for {}, but the mesh ({mesh}) has {size}", counted(ranks, "rank")));
+        }
         let apart = |rank: usize| {
             let mut at = mesh.coordinates(rank);
             axes.iter().for_each(|&axis| at[axis] = 0);

@@ -8,7 +8,6 @@
 use super::error::ReductionError;
 use super::lowered::Lowered;
 use super::state::Context;
-use polyshard_layout::refuse_if;
 use std::collections::HashMap;
 
 impl Lowered {
@@ -36,7 +35,9 @@ impl Lowered {
             let last = self.replay(reduced, &mut |_, _| ())?;
             for (position, &rank) in reduced.iter().enumerate() {
                 let missing = last.unfinished(position);
-                refuse_if(missing > 0, || ReductionError::Incomplete { rank, missing, chunks: self.chunks() })?;
+                if missing > 0 {
+                    return Err(ReductionError::Incomplete { rank, missing, chunks: self.chunks() });
+                }
             }
         }
         Ok(())

@@ -14,7 +14,7 @@
 //! follow a `Reduce`; and an all-gather needs data from every member. With them the totals of the paper's tables are reproduced.
 
 use super::state::Context;
-use polyshard_layout::{Collective, counted, joined, refuse_if};
+use polyshard_layout::{Collective, counted, joined};
 use std::fmt;
 
 /// The collectives that reductions are made of.
@@ -114,7 +114,9 @@ impl Context {
     /// # Panics
     /// If a device of the group does not exist.
     pub fn apply(&mut self, collective: Collective, group: &[usize]) -> Result<Effect, Violation> {
-        refuse_if(!COLLECTIVES.contains(&collective), || Violation::NotOfReductions { collective })?;
+        if !COLLECTIVES.contains(&collective) {
+            return Err(Violation::NotOfReductions { collective });
+        }
         let [first, others @ ..] = group else { return Ok(Effect::Idle) };
         assert!(group.iter().all(|&device| device < self.devices()), "{group:?}: there are {} devices", self.devices());
         if others.is_empty() {
@@ -136,7 +138,9 @@ impl Context {
         let chunks = self.chunks_of(first);
         let mut sum = self.matrix(first).to_vec();
         for &other in &group[1..] {
-            refuse_if(self.chunks_of(other) != chunks, || Violation::DifferentChunks { first, other })?;
+            if self.chunks_of(other) != chunks {
+                return Err(Violation::DifferentChunks { first, other });
+            }
             self.add(&mut sum, other)?;
         }
         if collective == Collective::ReduceScatter && !chunks.len().is_multiple_of(n) {
@@ -183,7 +187,9 @@ impl Context {
         if let Some(&other) = others.iter().find(lost) {
             return Err(Violation::WouldLose { first, other });
         }
-        refuse_if(others.iter().all(|&other| self.matrix(other) == known), || Violation::NothingNew { first })?;
+        if others.iter().all(|&other| self.matrix(other) == known) {
+            return Err(Violation::NothingNew { first });
+        }
         others.iter().for_each(|&other| self.set_matrix(other, &known));
         Ok(())
     }

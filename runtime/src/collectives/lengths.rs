@@ -8,7 +8,7 @@ use crate::memory::split_mut;
 use crate::world::{hash_of, texts_if_differ};
 use crate::{CommError, Element, Error, Result};
 use bytemuck::{cast_slice, cast_slice_mut};
-use polyshard_layout::{counted, refuse_if};
+use polyshard_layout::counted;
 
 /// A collective with a different length on each rank.
 #[derive(Clone, Copy)]
@@ -136,7 +136,9 @@ impl Lengths {
 
 /// Returns an error if the counts are not one per rank, or their sum is not the length of the data.
 pub(super) fn check_counts(size: usize, counts: &[usize], len: usize) -> Result<()> {
-    refuse_if(counts.len() != size, || CommError::Counts { counts: counts.len(), size })?;
+    if counts.len() != size {
+        return Err(CommError::Counts { counts: counts.len(), size }.into());
+    }
     let sum = counts.iter().fold(0usize, |sum, &count| sum.saturating_add(count));
     if sum == len { Ok(()) } else { Err(CommError::ElementCounts { sum, len }.into()) }
 }

@@ -5,7 +5,6 @@
 
 use super::World;
 use crate::comm::Communicator;
-use crate::layout::refuse_if;
 use crate::{GroupError, Result};
 use std::rc::Rc;
 
@@ -73,7 +72,9 @@ impl World {
     /// [`GroupError`](crate::GroupError) if the world has fewer ranks, or `ranks` is 0; otherwise as
     /// [`Communicator::split`](crate::comm::Communicator::split).
     pub fn leading(&self, ranks: usize) -> Result<Option<Rc<World>>> {
-        refuse_if(ranks == 0 || ranks > self.size(), || GroupError::Leading { ranks, size: self.size() })?;
+        if ranks == 0 || ranks > self.size() {
+            return Err(GroupError::Leading { ranks, size: self.size() }.into());
+        }
         let made = self.kept(
             |made: &Leading| made.ranks == ranks,
             || {
