@@ -1,4 +1,4 @@
-//! Moves: from an array to one of another sharding.
+//! Moves: from an array to one of another sharding. Tests: `program/tests/it/refused.rs`.
 
 use super::Body;
 use crate::between::{common_mesh, summed_up};
