@@ -9,7 +9,7 @@ use std::fmt;
 #[cfg(feature = "mpi")]
 use std::mem::discriminant;
 
-/// The bytes of each rank, or their sum alone where nobody compares them.
+/// The bytes of each rank, or only their sum where they are not compared.
 pub(super) type Counts = SmallVec<[usize; 2]>;
 
 /// One rank's call of a collective, without the data. Roots are world ranks; lengths are bytes.

@@ -1,4 +1,4 @@
-//! Mistakes in kernels, each named by what is wrong.
+//! Mistakes in kernels; each kernel is named after its mistake.
 
 use polyshard::{kernel, vars};
 

@@ -1,4 +1,4 @@
-//! Mistakes in schedules, each named by what is wrong.
+//! Mistakes in schedules; each kernel is named after its mistake.
 
 use polyshard::kernel;
 

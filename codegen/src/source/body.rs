@@ -93,7 +93,7 @@ impl<'w, 'a> Together<'w, 'a> {
         code
     }
 
-    /// The kernel of a statement, which is no loop.
+    /// The kernel of a statement other than a loop.
     fn position(&self, statement: &Statement) -> usize {
         let found = self.0.iter().position(|writer| match *statement {
             Statement::Fill(id) | Statement::Begin(id, _) | Statement::End(id, _) => {
