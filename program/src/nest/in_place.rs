@@ -34,7 +34,7 @@ impl InPlace {
     pub fn of_bytes(bytes: u64) -> Self {
         match bytes {
             ..0x800 => Self::Threads,
-            ..0x8_0000 => Self::WithCores,
+            0x800..0x8_0000 => Self::WithCores,
             _ => Self::Always,
         }
     }

@@ -321,7 +321,7 @@ impl<'a> Kernel<'a> {
         Self { overwrites: true, ..self }
     }
 
-    /// Returns the kernel, whose inputs these ranks read in place, where they share memory.
+    /// Returns the kernel, whose inputs these ranks read in place, where they share memory. Without this call, all do.
     #[must_use]
     pub fn in_place(self, in_place: InPlace) -> Self {
         Self { in_place, ..self }

@@ -2,7 +2,7 @@
 //! and ranks that run different programs get an error before any of them reads.
 
 use super::nodes::is_one_node;
-use polyshard_runtime::engine::{Algorithm, Assign, Engine, Kernel, Leg, Owners, TileId, Transfer};
+use polyshard_runtime::engine::{Algorithm, Assign, Engine, InPlace, Kernel, Leg, Owners, TileId, Transfer};
 use polyshard_runtime::layout::{Mesh, Placement, Sharding};
 use polyshard_runtime::leaf::{nest, pointwise};
 use polyshard_runtime::{
@@ -25,7 +25,8 @@ fn gathers(sharding: &Sharding) -> Kernel<'static> {
     let gathered = Transfer::input("A", 0).region(move |_: [i64; 1], _: [i64; 0]| all(elements));
     let gathered = gathered.by([Leg::collective([0], Owners::Parts)]).tile(elements);
     let kernel = Kernel::new("gather", "B[i] = A[i]", sharding.mesh(), Assign::Set, [sharding, sharding]);
-    kernel.transfers([gathered, Transfer::output("B")])
+    let in_place = InPlace::of_bytes((elements * size_of::<f64>()) as u64);
+    kernel.transfers([gathered, Transfer::output("B")]).in_place(in_place)
 }
 
 /// A kernel that sums tiles of all members along an axis of a mesh of `A` axes, each of which receives its part of a vector.
