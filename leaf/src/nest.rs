@@ -107,7 +107,7 @@ pub fn nest_with_numbers<T: Element>(
         }
     }
     let all = Loop::all(counts, &strides);
-    let once: PerOperand = smallvec![0; strides.len()];
+    let once = Loop::once(strides.len());
     let in_tiles;
     let sums = || T::DTYPE.is_float() && all.iter().any(|one| one.count > 1 && one.strides[0] == 0);
     let order = if operands.iter().any(|operand| operand.tile.is_some()) && sums() {
@@ -118,12 +118,12 @@ pub fn nest_with_numbers<T: Element>(
             strides.clone_from(tile);
         }
         in_tiles = Loop::all(counts, &of_tiles);
-        let Ok(order) = Order::as_in_tiles::<T>(&in_tiles, &all, &once, 1 + operands.len()) else {
+        let Ok(order) = Order::as_in_tiles::<T>(&in_tiles, &all, once.borrowed(), 1 + operands.len()) else {
             return packed(operands, counts, |operands| nest_with_numbers(counts, c, op, operands, numbers, kernel));
         };
         order
     } else {
-        Order::new::<T>(&all, &once, 1 + operands.len())
+        Order::new::<T>(&all, once.borrowed(), 1 + operands.len())
     };
     let (places, room) = gather::places(operands, numbers.len(), &order);
     let in_place = gather::are_in_place(operands, &places, &order);

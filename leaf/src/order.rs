@@ -42,12 +42,11 @@ impl<'l> Order<'l> {
     /// The order for loops whose strides are those of the output, then of the operands.
     ///
     /// Loops of one iteration are dropped, and neighbours that continue each other are merged. The loop whose iterations touch the fewest
-    /// bytes of memory becomes the innermost one, the last of those that are equally good. Of the strides, as many as `once` has, only the
-    /// first `operands` are of memory. A loop that is not there takes its strides, zeros, from `once`.
-    pub(super) fn new<T: Element>(loops: &'l Loops, once: &'l [i64], operands: usize) -> Self {
+    /// bytes of memory becomes the innermost one, the last of those that are equally good. Of the strides, only the first `operands` are
+    /// of memory. Where a loop is missing, `once` stands for it, the loop of one iteration.
+    pub(super) fn new<T: Element>(loops: &'l Loops, once: Loop<'l>, operands: usize) -> Self {
         let (outer, cross, inner) = chosen::<T>(loops, operands);
-        let [cross, inner] =
-            [cross, inner].map(|found| found.map_or(Loop { count: 1, strides: once }, |found| found.one));
+        let [cross, inner] = [cross, inner].map(|found| found.map_or(once, |found| found.one));
         Self { outer: ones(outer), cross, inner }
     }
 
@@ -56,12 +55,11 @@ impl<'l> Order<'l> {
     pub(super) fn as_in_tiles<T: Element>(
         tiles: &'l Loops,
         places: &'l Loops,
-        once: &'l [i64],
+        once: Loop<'l>,
         operands: usize,
     ) -> Result<Self, Apart> {
         let (outer, cross, inner) = chosen::<T>(tiles, operands);
         let mut all: SmallVec<[_; 6]> = outer.iter().flat_map(|found| in_places(found, places)).collect();
-        let once = Loop { count: 1, strides: once };
         let mut innermost = |found: Option<Joined<'l>>, is_one: bool| {
             let Some(found) = found else { return Ok(once) };
             let mut loops = ones(merged(in_places(&found, places)));

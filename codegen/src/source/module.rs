@@ -185,8 +185,9 @@ impl<'a> Kernel<'a> {
     fn of(program: &Program, names: &'a ModuleNames, ids: &[KernelId], statements: &[Statement]) -> Vec<Self> {
         let nests: Vec<_> = ids.iter().map(|id| program.body().nest(*id)).collect();
         // The arrays of one of several kernels have other names inside.
-        let inside = nests.iter().enumerate().map(|(position, nest)| Names::new(nest, &format!("k{position}_")));
-        let inside: Vec<_> = inside.filter(|_| names.only.is_none()).collect();
+        let inside = nests.iter().enumerate().filter(|_| names.only.is_none());
+        let inside = inside.map(|(position, nest)| Names::new(nest, &format!("k{position}_")));
+        let inside: Vec<_> = inside.collect();
         let own = names.only.as_ref().map_or(&inside[..], std::slice::from_ref);
         let writers = nests.iter().zip(own).map(|(nest, own)| {
             let field = if matches!(nest.leaf.op, LeafOp::Named { .. }) { "leaf" } else { "products" };
@@ -352,8 +353,8 @@ impl<'a> Walk<'a> {
         quote! { #(#made)* self.#method(#(#inputs,)* #(&mut #outputs,)* #is_first #(#scalars,)*)?; }
     }
 
-    /// Makes the array that a kernel writes, filled with the identity unless the kernel overwrites all of it. Inside rounds, that is
-    /// reused memory, and begins as the previous version of the array if there is one.
+    /// Makes the array that a kernel writes, filled with the identity unless the kernel overwrites all of it. Inside rounds, its memory
+    /// is reused, and holds the previous version of the array, if any.
     fn target_of_kernel(&self, id: KernelId, is_of_round: bool) -> TokenStream {
         let nest = self.program.body().nest(id);
         let (output, written) = (self.array(nest.writes()), nest.writes());

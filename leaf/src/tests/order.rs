@@ -10,8 +10,8 @@ use crate::{Expression, nest, pointwise};
 /// The order of loops with these counts, where each operand, the output first, has strides.
 fn order(counts: &[usize], strides: &[&[i64]]) -> Order<'static> {
     let strides: Vec<Strides> = strides.iter().map(|strides| (*strides).into()).collect();
-    let (loops, once) = (Box::leak(Box::new(Loop::all(counts, &strides))), vec![0; strides.len()].leak());
-    Order::new::<f64>(loops, once, strides.len())
+    let (loops, once) = (Loop::all(counts, &strides), Loop::once(strides.len()));
+    Order::new::<f64>(Box::leak(Box::new(loops)), Box::leak(Box::new(once)).borrowed(), strides.len())
 }
 
 #[test]

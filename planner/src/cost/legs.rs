@@ -369,7 +369,7 @@ fn sums(
         groups: groups.clone(),
         bytes,
         touched: if nth == 0 { touched } else { 0.0 },
-        shared: if nth == 0 { Shared::Meets } else { Shared::Published },
+        shared: Shared::Meets,
     };
     operations.into_iter().enumerate().map(action).collect()
 }

@@ -3,7 +3,6 @@
 use crate::ids::KernelId;
 use crate::nest::{Direction, Transfer};
 use crate::program::Body;
-use serde::{Deserialize, Serialize};
 
 /// The ranks that read the inputs of a kernel in each other's memory, if they share any; others send messages.
 ///
@@ -18,7 +17,7 @@ use serde::{Deserialize, Serialize};
 /// 256 KiB                 12 and 19           102 and 89        9.6 and 26              89 and 68
 ///   1 MiB                 49 and 66           256 and 302        18 and 66             129 and 250
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum InPlace {
     /// Threads: the inputs have less than 2 KiB.
     Threads,

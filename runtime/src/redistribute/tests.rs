@@ -17,7 +17,7 @@ fn terms(sharding: &Sharding) -> u32 {
     sharding.partial().iter().map(|&axis| sharding.mesh().extents()[axis] as u32).product()
 }
 
-/// A multiple of the element at an index; elements are distinct everywhere, also in the type with the fewest values.
+/// A multiple of the element at an index; elements are distinct everywhere, even in the narrowest type.
 fn value<T: Element>(index: &[usize], times: u32) -> T {
     let value = index.iter().fold(1u32, |value, &i| value * 14 + i as u32) * times;
     T::from(value).expect("every element type holds it")
