@@ -13,7 +13,7 @@
 //! With several kernels, `program` is a `Sequence` with a stage for each, and nested rounds.
 
 use polyshard_layout::{Name, counted};
-use polyshard_program::{ArrayId, ArrayKind, NestView, Program, Rounds, Statement};
+use polyshard_program::{ArrayId, ArrayKind, Continued, NestView, Program, Rounds, Statement};
 use std::ffi::OsStr;
 use std::path::Path;
 
@@ -88,13 +88,19 @@ fn main(program: &Program, package: &str) -> String {
     let statements: Vec<_> = program.nests().map(|nest| nest.kernel.statement()).collect();
     let names: Vec<Name> = program.nests().map(|nest| nest.kernel.name()).collect();
     let made = match names[..] {
-        [name] if program.body().rounds.is_empty() => format!("{name}::schedule().lower()"),
+        [name] if program.body().rounds.is_empty() && program.nests().all(|nest| nest.continues.is_none()) => {
+            format!("{name}::schedule().lower()")
+        }
         _ => {
             let stages = stages(program, &program.body().statements);
             // A carried array is an output only if requested.
             let kept = program.of_kind(ArrayKind::Output).into_iter().filter(|id| program.is_carried(*id));
             let kept: String = kept.map(|id| format!("        .keep({})\n", quoted(program, id))).collect();
-            format!("Sequence::new()\n{stages}{kept}        .build()")
+            let called = program.of_kind(ArrayKind::Output).into_iter().filter(|id| is_called(program, *id));
+            let called = called.map(|id| (quoted(program, id), program.array(id).name));
+            let called: String =
+                called.map(|(value, name)| format!("        .call({value}, {:?})\n", name.as_str())).collect();
+            format!("Sequence::new()\n{stages}{kept}{called}        .build()")
         }
     };
     format!(
@@ -167,8 +173,14 @@ fn stages(program: &Program, statements: &[Statement]) -> String {
         [Statement::Rounds(id, round)] => {
             let Rounds { times, until, carried } = &body.rounds[id.0];
             let name = |id| quoted(program, id);
-            let carried = carried.iter().map(|carried| [carried.next, carried.value].map(name).join(", "));
-            let carried: String = carried.map(|names| format!("        .carry({names})\n")).collect();
+            let carried = carried.iter().map(|carried| {
+                let [first, next, value] = [carried.first, carried.next, carried.value].map(name);
+                match first == value {
+                    true => format!("        .carry({next}, {value})\n"),
+                    false => format!("        .carry_from({first}, {next}, {value})\n"),
+                }
+            });
+            let carried: String = carried.collect();
             let until = until.map(|until| format!("        .until({}, {:?})\n", name(until.scalar), until.below));
             let round = format!("Sequence::new()\n{}{carried}{}", stages(program, round), until.unwrap_or_default());
             format!("        .repeat({times}, {})\n", round.trim_end().replace('\n', "\n        "))
@@ -179,15 +191,35 @@ fn stages(program: &Program, statements: &[Statement]) -> String {
     spans.collect()
 }
 
+/// The name of the value in an array.
 fn quoted(program: &Program, id: ArrayId) -> String {
-    format!("{:?}", program.array(id).name.as_str())
+    let name = program.array(id).name.as_str();
+    if is_called(program, id) { format!("{:?}", format!("{name}_out")) } else { format!("{name:?}") }
+}
+
+/// Whether the output has the name of an input that is another value.
+fn is_called(program: &Program, id: ArrayId) -> bool {
+    let (body, name) = (program.body(), program.array(id).name);
+    let is_name = |other: &ArrayId| program.array(*other).name == name;
+    let mut carried = body.rounds.iter().flat_map(|rounds| &rounds.carried);
+    program.array(id).kind == ArrayKind::Output
+        && program.of_kind(ArrayKind::Input).iter().any(is_name)
+        && !program.moves().any(|moved| moved.target == id)
+        && !carried.any(|carried| carried.value == id && is_name(&carried.first))
 }
 
 /// A kernel of a sequence, with the values that it reads and writes.
 fn stage(program: &Program, nest: &NestView<'_>) -> String {
     let values: Vec<_> = nest.arrays.iter().map(|&id| quoted(program, id)).collect();
     let (output, inputs) = values.split_last().map_or(("", &[][..]), |(output, inputs)| (output.as_str(), inputs));
-    format!("        .stage(&{}::schedule().lower()?, [{}], {output})\n", nest.kernel.name(), inputs.join(", "))
+    let (method, onto) = match nest.continues {
+        None => ("stage", String::new()),
+        Some(Continued { array, adds }) => {
+            (if adds { "accumulate" } else { "version" }, format!(", {}", quoted(program, array)))
+        }
+    };
+    let (kernel, inputs) = (nest.kernel.name(), inputs.join(", "));
+    format!("        .{method}(&{kernel}::schedule().lower()?, [{inputs}], {output}{onto})\n")
 }
 
 #[cfg(test)]

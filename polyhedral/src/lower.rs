@@ -131,6 +131,7 @@ fn tables(context: &Context<'_>, transfers: Vec<Planned>, loops: Vec<Loop>, leaf
         uses: uses.collect(),
         leaf,
         time_steps: None,
+        continues: None,
         report: Report::default(),
         hints: Vec::new(),
     });

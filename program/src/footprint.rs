@@ -53,6 +53,30 @@ impl Progression {
         let meets = distance % own == 0 && (other.count <= 1 || others % own == 0);
         other.count == 0 || (self.count > 0 && distance >= 0 && other.last() <= self.last() && meets)
     }
+
+    /// Its indices before, in, and after the range of another progression; none are in it if the other one leaves gaps between them.
+    fn split(&self, other: &Self) -> [Self; 3] {
+        let (own, others) = (i128::from(self.step), i128::from(other.step));
+        let distance = i128::from(other.first) - i128::from(self.first);
+        let meets = distance % others == 0 && (self.count <= 1 || own % others == 0);
+        if self.count == 0 || other.count == 0 || !meets {
+            return [*self, Self::EMPTY, Self::EMPTY];
+        }
+        // The number of its indices that are below one.
+        let below = |index: i128| {
+            let count = (index - i128::from(self.first) + own - 1).div_euclid(own);
+            count.clamp(0, self.count.into()) as i64
+        };
+        let [start, end] = [i128::from(other.first), other.last() + 1].map(below);
+        let part = |from: i64, to: i64| {
+            if from == to {
+                Self::EMPTY
+            } else {
+                Self { first: self.first + from * self.step, count: to - from, ..*self }
+            }
+        };
+        [part(0, start), part(start, end), part(end, self.count)]
+    }
 }
 
 impl Footprint {
@@ -73,6 +97,21 @@ impl Footprint {
     #[must_use]
     pub fn contains(&self, other: &Self) -> bool {
         other.is_empty() || self.dims.iter().zip(&other.dims).all(|(own, along)| own.holds(along))
+    }
+
+    /// The elements that another box does not have, as boxes.
+    pub(crate) fn without(&self, other: &Self) -> Vec<Self> {
+        let (mut rest, mut found) = (self.clone(), Vec::new());
+        for (nth, along) in other.dims.iter().enumerate() {
+            let [before, within, after] = rest.dims[nth].split(along);
+            for part in [before, after] {
+                rest.dims[nth] = part;
+                found.push(rest.clone());
+            }
+            rest.dims[nth] = within;
+        }
+        found.retain(|part| !part.is_empty());
+        found
     }
 }
 

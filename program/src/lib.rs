@@ -77,9 +77,9 @@ pub use kernel_error::KernelError;
 pub use lower_bound::LowerBound;
 pub use matching::MOST_AHEAD;
 pub use nest::{
-    Algorithm, Blocks, Buffers, Direction, End, Factor, InPlace, Interior, Leaf, LeafAccess, LeafLoop, LeafNumber,
-    LeafOp, Leg, Loop, LoopBlock, LoweredKernel, MOST_TIME_STEPS, NestView, Overlap, Owners, Packing, PathStep,
-    Product, Region, Role, Route, Shift, SlicesOf, Tile, TileOperand, TimeSteps, Transfer, TransferView, Use,
+    Algorithm, Blocks, Buffers, Continued, Direction, End, Factor, InPlace, Interior, Leaf, LeafAccess, LeafLoop,
+    LeafNumber, LeafOp, Leg, Loop, LoopBlock, LoweredKernel, MOST_TIME_STEPS, NestView, Overlap, Owners, Packing,
+    PathStep, Product, Region, Role, Route, Shift, SlicesOf, Tile, TileOperand, TimeSteps, Transfer, TransferView, Use,
 };
 pub use number::{Number, ScalarType};
 pub use pattern::{LeafKind, Offsets, Pattern};

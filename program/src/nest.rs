@@ -75,10 +75,44 @@ pub struct LoweredKernel {
     /// Whether and how the kernel is applied several times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_steps: Option<TimeSteps>,
+    /// The array that its output is the next version of, if it is stated here; rounds may also [imply](crate::Body::version_before) it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continues: Option<Continued>,
     /// Proofs and bounds.
     pub report: Report,
     /// Hints at what would likely make it faster; none concerns correctness.
     pub hints: Vec<Hint>,
+}
+
+/// The array as which the output of a kernel begins, which has the same shape and sharding: the output is its next version, and a
+/// temporary or an output of its own.
+///
+/// ```
+/// use polyshard::prelude::*;
+/// use polyshard::program::{Array, ArrayId, ArrayKind, Continued};
+/// let product = kernel! { fn product(A: [f64; 2, 3], B: [f64; 3, 2]) -> C: [f64; 2, 2] { C[i, j] += A[i, k] * B[k, j] } };
+/// let mut body = product.lower()?.body().clone();
+/// // Of the arrays A, B and C, C begins as another input, and the products are added to it.
+/// let given = Array { name: "C0".into(), kind: ArrayKind::Input, ..body.arrays[2].clone() };
+/// body.arrays.push(given);
+/// body.kernels[0].continues = Some(Continued { array: ArrayId(3), adds: true });
+/// let program = Program::new(body)?;
+/// assert!(program.explain().contains("C begins as C0, and `product` adds to it"));
+/// let found = spmd(1, |world| {
+///     let ones = |name| DistArray::filled(world, program.sharding(name), 1.0);
+///     Ok(program.run(world, &[&ones("A")?, &ones("B")?, &ones("C0")?])?.block().to_vec())
+/// })?;
+/// assert_eq!(found, [[4.0; 4]]);
+/// # Ok::<(), polyshard::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Continued {
+    /// The array, an input or written before.
+    pub array: ArrayId,
+    /// Whether the terms of the kernel are combined with the array's elements, as its operation says: `+=`, `*=`, `max=` or `min=`. If
+    /// not, the elements that the kernel writes begin anew, and only the others are those of the array.
+    pub adds: bool,
 }
 
 /// What a transfer is for a kernel: two kernels use the same transfer if the second one reads the tile of the first.

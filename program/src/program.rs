@@ -461,7 +461,11 @@ impl Program {
     pub fn nest(&self) -> NestView<'_> {
         self.body.only_nest().unwrap_or_else(|| {
             let (kernels, moves) = (self.body.kernels.len(), self.moves().count());
-            panic!("a program of {kernels} kernels and {moves} moves is not one kernel; go through its `nests`")
+            let continues =
+                if self.body.kernels.iter().any(|row| row.continues.is_some()) { ", and versions," } else { "" };
+            panic!(
+                "a program of {kernels} kernels and {moves} moves{continues} is not one kernel; go through its `nests`"
+            )
         })
     }
 

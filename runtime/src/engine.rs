@@ -229,9 +229,15 @@ impl<'w, T: Element> Engine<'w, T> {
         }
     }
 
-    /// Copies the elements that a kernel writes from another array with the layout of its output; nothing if it writes all.
+    /// Copies the elements that a kernel writes to an output from another array with the same layout; nothing if it writes all.
     pub(crate) fn copy_written(&self, kernel: usize, output: &mut DistArray<T>, from: &DistArray<T>) {
-        self.kernels[kernel].written.iter().for_each(|written| written.copy(output, from));
+        let Prepared { kernel, written, .. } = &self.kernels[kernel];
+        let Some((written, formula)) = written.as_ref().zip(kernel.written.as_ref()) else { return };
+        match output.sharding() == kernel.output_sharding() {
+            true => written.copy(output, from),
+            // Later versions of what it writes are elsewhere.
+            false => Written::of(self.world, &output.sharding().clone(), formula).copy(output, from),
+        }
     }
 
     /// Returns the world.

@@ -8,7 +8,7 @@ use ndarray::ArrayD;
 use polyshard::prelude::*;
 use polyshard::program::{Direction, Leg, NestView, TransferView};
 use polyshard::schedule::ErrorKind;
-use polyshard_testing::laws::program::{run_every_way, sequential};
+use polyshard_testing::laws::program::{run_every_way, sequential, versions_hold};
 use polyshard_testing::program::{ByExchange, IsAs};
 use polyshard_testing::random::Choices;
 use polyshard_testing::random::algorithms::algorithm_of;
@@ -81,6 +81,8 @@ fn check<T: Element>(schedule: &Schedule) -> Result<(), TestCaseError> {
             return Ok(());
         }
     };
+    polyshard::spmd(program.mesh().size(), |world| versions_hold::<T>(world, &program))
+        .map_err(|error| TestCaseError::fail(format!("{error}\n{schedule}\n{program}")))?;
     let expected = sequential::<T>(&program, true);
     let mut programs = vec![(program.clone(), "as derived"), (program.by_exchange(), "by exchange alone")];
     let depth = 1 + schedule.steps().count() % 4;

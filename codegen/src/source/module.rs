@@ -353,22 +353,26 @@ impl<'a> Walk<'a> {
         quote! { #(#made)* self.#method(#(#inputs,)* #(&mut #outputs,)* #is_first #(#scalars,)*)?; }
     }
 
-    /// Makes the array that a kernel writes, filled with the identity unless the kernel overwrites all of it. Inside rounds, its memory
-    /// is reused, and holds the previous version of the array, if any.
+    /// Makes the array that a kernel writes, filled with the identity unless the kernel overwrites all of it, and begun as the previous
+    /// version of the array, if any. Inside rounds, its memory is reused.
     fn target_of_kernel(&self, id: KernelId, is_of_round: bool) -> TokenStream {
         let nest = self.program.body().nest(id);
         let (output, written) = (self.array(nest.writes()), nest.writes());
-        if !is_of_round {
-            let (sharding, value) = (&self.names.shardings[written.0], identity(nest.kernel.assign(), self.element));
-            return quote! { let mut #output = DistArray::filled(world, &#sharding(), #value)?; };
-        }
-        let before = self.program.body().version_before(nest.row).filter(|_| nest.kernel.written().is_some());
-        let identity = (before.is_none() && !writes_all(&nest)).then(|| nest.kernel.assign());
+        let before = self.program.body().version_before(nest.row);
         let begin = before.map(|before| {
-            let (kernel, before) = (Literal::usize_unsuffixed(id.0), self.argument(before));
-            quote! { self.engine.begin_version(#kernel, &mut #output, #before); }
+            let (kernel, array, before) = (Literal::usize_unsuffixed(id.0), self.array(before), self.argument(before));
+            match nest.adds() {
+                true => quote! { #output.block_mut().copy_from_slice(#array.block()); },
+                false => quote! { self.engine.begin_version(#kernel, &mut #output, #before); },
+            }
         });
-        let made = self.made_in_room(written, identity);
+        let made = if is_of_round {
+            let is_filled = before.is_none() && !writes_all(&nest);
+            self.made_in_room(written, is_filled.then(|| nest.kernel.assign()))
+        } else {
+            let (sharding, value) = (&self.names.shardings[written.0], identity(nest.kernel.assign(), self.element));
+            quote! { let mut #output = DistArray::filled(world, &#sharding(), #value)?; }
+        };
         quote! { #made #begin }
     }
 

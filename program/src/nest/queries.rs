@@ -21,6 +21,17 @@ impl LoweredKernel {
     pub fn reads(&self) -> &[ArrayId] {
         self.arrays.split_last().map_or(&[], |(_, inputs)| inputs)
     }
+
+    /// Returns the arrays that must be written before it runs: those that it reads, and the one that its output continues.
+    pub fn needs(&self) -> impl Iterator<Item = ArrayId> {
+        self.reads().iter().copied().chain(self.continues.map(|continued| continued.array))
+    }
+
+    /// Returns whether its terms are combined with the elements of the array that its output continues.
+    #[must_use]
+    pub fn adds(&self) -> bool {
+        self.continues.is_some_and(|continued| continued.adds)
+    }
 }
 
 impl<'a> NestView<'a> {

@@ -75,11 +75,12 @@ impl Body {
         Some((nest, position))
     }
 
-    /// Returns the kernel, if the program is one kernel and nothing else.
+    /// Returns the kernel, if the program is one kernel and nothing else, whose output continues no other array.
     #[must_use]
     pub fn only_nest(&self) -> Option<NestView<'_>> {
         let is_alone = self.kernels.len() == 1
             && self.rounds.is_empty()
+            && self.kernels[0].continues.is_none()
             && self.transfers.iter().all(|transfer| transfer.kernel().is_some());
         is_alone.then(|| self.nest(KernelId(0)))
     }

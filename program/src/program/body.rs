@@ -125,6 +125,7 @@ impl Body {
             let arrays = row.arrays.iter_mut().map(Id::Array);
             let ids = arrays.chain(row.loops.iter_mut().map(Id::Loop));
             let ids = ids.chain(row.uses.iter_mut().map(|used| Id::Transfer(&mut used.transfer)));
+            let ids = ids.chain(row.continues.iter_mut().map(|continued| Id::Array(&mut continued.array)));
             ids.for_each(|id| visit(&format_args!("kernel {nth}"), id));
         }
         for Rounds { carried, until, .. } in &mut self.rounds {
@@ -235,11 +236,15 @@ impl Body {
         }
     }
 
-    /// Returns the previous version of the array that a kernel writes, if the rounds around the kernel carry it to the next one, perhaps
-    /// after inner rounds have continued from it: elements that the kernel does not write have the values of that version. None if the
-    /// kernel writes all elements.
+    /// Returns the previous version of the array that a kernel writes: elements that the kernel does not write have the values of that
+    /// version. It is the array that the kernel [continues](LoweredKernel::continues), or else the one that rounds around the kernel
+    /// carry to the next one, perhaps after inner rounds have continued from it. None if the kernel writes all elements and does not
+    /// add to them.
     #[must_use]
     pub fn version_before(&self, row: &LoweredKernel) -> Option<ArrayId> {
+        if let Some(continued) = row.continues {
+            return (continued.adds || row.kernel.written().is_some()).then_some(continued.array);
+        }
         row.kernel.written()?;
         let around = self.rounds_around(&self.statements, None, row.writes())?;
         let mut carried = self.carried_on(row.writes(), false);
@@ -391,7 +396,8 @@ impl Body {
     fn touches(&self, span: Span<'_>) -> Vec<ArrayId> {
         match span.statements {
             _ if span.kernel.is_some() => {
-                self.kernels_of(span).iter().flat_map(|kernel| self.kernels[kernel.0].arrays.clone()).collect()
+                let rows = self.kernels_of(span).into_iter().map(|kernel| &self.kernels[kernel.0]);
+                rows.flat_map(|row| row.needs().chain([row.writes()])).collect()
             }
             [Statement::Begin(id, _) | Statement::End(id, _)] => {
                 self.transfers[id.0].arrays().map_or(Vec::new(), Vec::from)

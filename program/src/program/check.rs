@@ -5,7 +5,7 @@ use super::{Array, ArrayKind, Body, Carried, MOST_ROUNDS, MoveView, Rounds, Span
 use crate::between::RouteError;
 use crate::ids::{ArrayId, KernelId, StatementId, TransferId};
 use crate::kernel::Assign;
-use crate::nest::{Direction, NestView, Route, Transfer};
+use crate::nest::{Continued, Direction, LoweredKernel, NestView, Route, Transfer};
 use crate::reduction::Procedure;
 use crate::statement::Statement;
 use polyshard_layout::{Name, NotNative, Sharding, counted};
@@ -217,7 +217,7 @@ impl<'a> Check<'a> {
                     "`{name}` reads and writes {tensors} arrays, but the statement names {given}"
                 )));
             }
-            self.reads(statement, row.reads())?;
+            self.reads(statement, &row.needs().collect::<Vec<_>>())?;
         }
         for &id in &kernels {
             let row = &body.kernels[id.0];
@@ -232,6 +232,7 @@ impl<'a> Check<'a> {
             }
             let nest = body.nest(id);
             nest.check().map_err(why)?;
+            continues(body, row).map_err(why)?;
             self.is_kept(&nest, &kernels).map_err(why)?;
         }
         let checked = placed::check(body, span, &kernels, &self.fetched);
@@ -417,8 +418,8 @@ fn rounded_apart(body: &Body) -> Vec<Option<Name>> {
         };
         for nest in body.nests() {
             let own = nest.sums_may_differ().then(|| nest.kernel.output().name);
-            let of = own.or_else(|| nest.arrays.iter().find_map(known));
-            nest.arrays.last().into_iter().for_each(|&output| tell(output, of));
+            let of = own.or_else(|| nest.needs().find_map(|id| known(&id)));
+            tell(nest.writes(), of);
         }
         for moved in body.moves() {
             let by_library = moved.route.procedure().is_some_and(|procedure| procedure.steps().is_some());
@@ -433,6 +434,39 @@ fn rounded_apart(body: &Body) -> Vec<Option<Name>> {
         }
         found = next;
     }
+}
+
+/// Checks that the output of a kernel can continue the array that it is said to.
+fn continues(body: &Body, row: &LoweredKernel) -> Result<(), String> {
+    let Some(Continued { array, adds }) = row.continues else { return Ok(()) };
+    let [before, output] = [array, row.writes()].map(|id| &body.arrays[id.0]);
+    if before.sharding != output.sharding {
+        return Err(format!(
+            "continues `{}`, {:?} {}, but writes `{}`, {:?} {}; both need the same shape and sharding",
+            before.name,
+            before.sharding.shape(),
+            before.sharding,
+            output.name,
+            output.sharding.shape(),
+            output.sharding
+        ));
+    }
+    if row.time_steps.is_some() {
+        return Err(format!("is applied several times, so it cannot continue `{}`", before.name));
+    }
+    if adds && row.kernel.assign() == Assign::Set {
+        return Err(format!(
+            "writes by `=`, which adds nothing to `{}`; write `+=`, `*=`, `max=` or `min=`",
+            before.name
+        ));
+    }
+    if adds && !output.sharding.partial().is_empty() {
+        return Err(format!(
+            "leaves the sums of `{}` open, {}, so it cannot add to `{}`; close them first",
+            output.name, output.sharding, before.name
+        ));
+    }
+    Ok(())
 }
 
 /// Checks that a move is between arrays that fit.

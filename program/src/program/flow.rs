@@ -11,6 +11,7 @@
 //! of the kernel that writes the array. That is seldom meant.
 
 use super::{ArrayKind, Body, Carried, Span};
+use crate::footprint::Footprint;
 use crate::hint::Hint;
 use crate::ids::{ArrayId, KernelId};
 use crate::kernel::{Assign, Kernel};
@@ -18,6 +19,9 @@ use crate::nest::{LoweredKernel, Transfer};
 use crate::proof::{Proof, Property};
 use crate::statement::Statement;
 use polyshard_layout::Name;
+
+/// The maximum number of boxes that are followed to find out whether one of them was written.
+const MOST_PARTS: usize = 1 << 10;
 
 /// Claims about the flow of elements from statement to statement, and hints where they do not hold.
 #[derive(Default)]
@@ -43,7 +47,7 @@ impl Body {
         for row in &self.kernels {
             self.follow(row, &mut flow);
         }
-        let reads_made = self.kernels.iter().any(|row| row.reads().iter().any(is_made))
+        let reads_made = self.kernels.iter().any(|row| row.needs().any(|id| is_made(&id)))
             || self.moves().any(|moved| is_made(&moved.source));
         if reads_made {
             flow.proved(
@@ -67,22 +71,27 @@ impl Body {
 
     /// Traces the elements that one kernel reads.
     fn follow(&self, nest: &LoweredKernel, flow: &mut Flow) {
-        for (tensor, &id) in nest.kernel.inputs().iter().zip(nest.reads()) {
+        let tensors = nest.kernel.tensors().zip(nest.reads().iter().copied());
+        // To add to an array is to read it.
+        let added = nest.continues.filter(|continued| continued.adds).map(|added| (nest.kernel.output(), added.array));
+        for (tensor, id) in tensors.chain(added) {
             let mut writers = Vec::new();
             self.find_writers(id, &mut Vec::new(), &mut writers);
             // The next version of another array has the values of that array in all other elements.
-            for writer in writers.into_iter().filter(|writer| self.version_before(&self.kernels[writer.0]).is_none()) {
-                let writer = &self.kernels[writer.0].kernel;
+            for start in writers.into_iter().filter(|writer| self.version_before(&self.kernels[writer.0]).is_none()) {
+                let writer = &self.kernels[start.0].kernel;
                 let written = writer.writes_at_least();
                 if written.as_ref().is_some_and(|written| written.is_whole(&tensor.shape)) {
                     continue;
                 }
                 let accesses = nest.kernel.accesses_of(tensor.name);
-                let mut read = accesses.iter().map(|access| nest.kernel.reads_at_most(access));
-                let unwritten = |read: &_| !written.as_ref().is_some_and(|written| written.contains(read));
+                let reads: Vec<_> = accesses.iter().map(|access| nest.kernel.reads_at_most(access)).collect();
+                let is_outside = |read: &&Footprint| !written.as_ref().is_some_and(|written| written.contains(read));
+                let mut outside = reads.iter().filter(is_outside).filter(|read| !read.is_empty()).peekable();
+                let is_written = outside.peek().is_none();
                 let (kernel, by, array) = (nest.kernel.name(), writer.name(), self.arrays[id.0].name);
-                match (read.find(unwritten), &written) {
-                    (Some(read), _) if !read.is_empty() => flow.hints.push(Hint::NotWritten {
+                match (outside.find(|read| self.is_of_start(id, read, start)), &written) {
+                    (Some(read), _) => flow.hints.push(Hint::NotWritten {
                         kernel,
                         array,
                         read: read.to_string(),
@@ -90,7 +99,7 @@ impl Body {
                         written: written.map(|written| written.to_string()),
                         held: held(writer),
                     }),
-                    (_, Some(written)) => {
+                    (None, Some(written)) if is_written => {
                         let claim = format!("all that `{kernel}` reads of it is in {written}, which `{by}` writes");
                         flow.proved(Some(array), claim);
                     }
@@ -98,6 +107,28 @@ impl Body {
                 }
             }
         }
+    }
+
+    /// Whether an element that is read of an array may be one that the kernel `start`, which starts the array's first version, does not
+    /// write, and that no later version has written since.
+    fn is_of_start(&self, id: ArrayId, read: &Footprint, start: KernelId) -> bool {
+        let mut open = vec![(id, read.clone())];
+        let mut at = 0;
+        while let Some((id, read)) = open.get(at).cloned() {
+            at += 1;
+            let (own, sources) = self.sources(id);
+            let written = own.and_then(|kernel| self.kernels[kernel.0].kernel.writes_at_least());
+            let rest = written.map_or_else(|| vec![read.clone()], |written| read.without(&written));
+            if at == MOST_PARTS || own == Some(start) && !rest.is_empty() {
+                return true;
+            }
+            for part in sources.iter().flat_map(|&from| rest.iter().map(move |rest| (from, rest.clone()))) {
+                if !open.contains(&part) {
+                    open.push(part);
+                }
+            }
+        }
+        false
     }
 
     /// Returns the kernels that write elements of an array, the one that starts it first, if no other element of it has a value.
@@ -116,8 +147,16 @@ impl Body {
             return;
         }
         seen.push(id);
-        let own = self.kernels.iter().position(|row| row.writes() == id).map(KernelId);
+        let (own, sources) = self.sources(id);
         found.extend(own.filter(|kernel| !found.contains(kernel)));
+        for from in sources {
+            self.find_writers(from, seen, found);
+        }
+    }
+
+    /// The kernel that writes an array, if any, and the arrays that it has its other elements from.
+    fn sources(&self, id: ArrayId) -> (Option<KernelId>, Vec<ArrayId>) {
+        let own = self.kernels.iter().position(|row| row.writes() == id).map(KernelId);
         let before = own.and_then(|kernel| self.version_before(&self.kernels[kernel.0]));
         let moves = self.transfers.iter().filter_map(Transfer::arrays);
         let moved = moves.filter(|[_, target]| *target == id).map(|[source, _]| source);
@@ -126,9 +165,7 @@ impl Body {
         let of_rounds = of_rounds.filter(|(carried, _)| carried.value == id);
         let carried =
             of_rounds.flat_map(|(&Carried { first, next, .. }, times)| [Some(first), (times > 0).then_some(next)]);
-        for from in moved.chain(before).chain(carried.flatten()).collect::<Vec<_>>() {
-            self.find_writers(from, seen, found);
-        }
+        (own, moved.chain(before).chain(carried.flatten()).collect())
     }
 }
 

@@ -6,8 +6,9 @@ use crate::between::common_mesh;
 use crate::display;
 use crate::expr::Expr;
 use crate::ids::{ArrayId, StatementId};
+use crate::kernel::Assign;
 use crate::leg_text::LegText;
-use crate::nest::Packing;
+use crate::nest::{Continued, NestView, Packing};
 use crate::proof;
 use crate::reduction::Procedure;
 use crate::statement::Statement;
@@ -48,6 +49,8 @@ impl fmt::Display for Program {
                 let lines = self.carried(&self.body.rounds[id.0]);
                 lines.iter().try_for_each(|line| writeln!(f, "    {indent}{:13} {line}", ""))?;
             }
+            let mut continued = self.continued(span).into_iter();
+            continued.try_for_each(|line| writeln!(f, "    {indent}{:13} {line}", ""))?;
         }
         let mut outputs = self.of_kind(ArrayKind::Output).into_iter();
         outputs.try_for_each(|id| writeln!(f, "    {:13} {}", "output", self.described(id)))
@@ -77,6 +80,7 @@ impl Program {
             } else if !alone && span.kernel.is_some() {
                 writeln!(text, "   {what} {line}")?;
             }
+            self.continued(span).into_iter().try_for_each(|line| writeln!(text, "    {line}"))?;
             match (span.kernel, span.statements) {
                 (Some(kernel), _) => self.body.nest(kernel).explain_transfers(text, &self.body, &first)?,
                 (None, [Statement::Begin(id, _)]) => {
@@ -192,7 +196,10 @@ impl Program {
         let line = |carried: &super::Carried| {
             let [first, value, next] = [carried.first, carried.value, carried.next].map(|id| self.shown(id));
             let written = format!("{value} is first {first}, then {next} of the round before");
-            let of_nests = self.nests().filter(|nest| self.body.version_before(nest.row) == Some(carried.value));
+            let implied = |nest: &NestView<'_>| {
+                nest.continues.is_none() && self.body.version_before(nest.row) == Some(carried.value)
+            };
+            let of_nests = self.nests().filter(implied);
             let kept = of_nests.map(|nest| {
                 let (output, kernel) = (self.shown(nest.writes()), nest.kernel.name());
                 format!("elements of {output} that `{kernel}` does not write are copied from {value}")
@@ -201,6 +208,18 @@ impl Program {
             std::iter::once(written).chain(kept)
         };
         rounds.carried.iter().flat_map(line).collect()
+    }
+
+    /// What the output of the kernel of a line begins as, if the kernel says so.
+    fn continued(&self, span: Span<'_>) -> Option<String> {
+        let row = &self.body.kernels[span.kernel?.0];
+        let Continued { array, adds } = row.continues?;
+        let (output, before, kernel) = (self.shown(row.writes()), self.shown(array), row.kernel.name());
+        Some(match (adds, row.kernel.assign()) {
+            (true, Assign::Add) => format!("{output} begins as {before}, and `{kernel}` adds to it"),
+            (true, by) => format!("{output} begins as {before}, and `{kernel}` combines it with its terms, `{by}`"),
+            (false, _) => format!("{output} keeps the elements of {before} that `{kernel}` does not write"),
+        })
     }
 
     /// Returns the name of an array, with a prime for each array before it that has the same name.

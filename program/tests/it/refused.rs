@@ -20,6 +20,7 @@ mod moves;
 mod procedures;
 mod rounds;
 mod stencils;
+mod versions;
 
 fn mesh() -> (Mesh, Axis) {
     let mesh = Mesh::new([("x", 2)]);

@@ -257,7 +257,12 @@ impl<'a, T: Element> Prepared<'a, T> {
         let mut output = match step {
             Step::Kernels { together, .. } => {
                 let kernel = together.iter().find(|kernel| body.kernels[kernel.0].writes() == id);
-                return self.target_of_kernel(*kernel.expect("one writes it; this is a bug in polyshard"), id);
+                let kernel = *kernel.expect("one writes it; this is a bug in polyshard");
+                let made = self.target_of_kernel(kernel, id)?;
+                if self.versions[kernel.0].is_none() {
+                    return Ok(made);
+                }
+                made
             }
             Step::Begin(moved, _) => self.target_of_move(moved.number, id)?,
             _ => self.target(id, None)?,
@@ -324,7 +329,10 @@ impl<'a, T: Element> Prepared<'a, T> {
     }
 
     /// As [`run`](Self::run), but continues from the contents of `output`; `=` overwrites the elements that the kernel writes, and no
-    /// others, and a move overwrites all of them. Rounds start anew, and overwrite all elements that have a value after them.
+    /// others, and a move overwrites all of them. Rounds start anew, and so do kernels that [continue] other arrays; both overwrite all
+    /// elements that have a value after them.
+    ///
+    /// [continue]: polyshard_program::LoweredKernel::continues
     ///
     /// # Errors
     /// As for [`run`](Self::run), and [`RunError::Outputs`] if the program has several outputs.

@@ -108,7 +108,9 @@ fn follow<T: Element>(body: &Body, statements: &[Statement], arrays: &mut [Optio
             let inputs = nest.reads().iter().map(|id| arrays[id.0].as_ref().expect("what is read was written"));
             // The next version of an array keeps the previous values where the kernel does not write.
             let mut begun = body.version_before(nest.row).and_then(|before| arrays[before.0].clone());
-            begun.iter_mut().for_each(|begun| restart(&nest.kernel, begun));
+            if !nest.adds() {
+                begun.iter_mut().for_each(|begun| restart(&nest.kernel, begun));
+            }
             let mut found = reference(&nest.kernel, &inputs.collect::<Vec<_>>(), begun)?;
             // Each time step reads the output of the previous one.
             for _ in 1..nest.applications() {

@@ -5,6 +5,7 @@ use super::nodes::is_one_node;
 use crate::filled;
 use ndarray::ArrayD;
 use polyshard::prelude::*;
+use polyshard::program::{Array, ArrayId, ArrayKind, Assign, Continued, Kernel, ProgramError};
 use polyshard::runtime::comm::Received;
 use polyshard::runtime::{Backend, Transport};
 
@@ -73,4 +74,83 @@ pub fn run_every_way<T: Element>(
     let own = DistArray::from_fn(world, output.sharding(), |index| everywhere.get(index).expect("all have all"))?;
     assert!(own.block() == output.block(), "owners of an element differ\n{program}");
     Ok((bytes, output.gather(world)?))
+}
+
+/// The program of one kernel whose output begins as another input.
+///
+/// # Errors
+/// If the kernel cannot continue it.
+pub fn next_version(program: &Program, adds: bool) -> Result<Program, ProgramError> {
+    let mut body = program.body().clone();
+    let output = body.arrays[body.kernels[0].writes().0].clone();
+    body.kernels[0].continues = Some(Continued { array: ArrayId(body.arrays.len()), adds });
+    body.arrays.push(Array { name: "before".into(), kind: ArrayKind::Input, ..output });
+    Program::new(body)
+}
+
+/// Whether a kernel writes an element, by trying all of them.
+fn is_written(kernel: &Kernel, at: &[usize]) -> bool {
+    let Some(written) = kernel.written() else { return true };
+    let instances = written.counts.iter().product::<usize>();
+    (0..instances).any(|nth| {
+        let values = written.counts.iter().scan(nth, |rest, &count| {
+            let value = *rest % count;
+            *rest /= count;
+            Some(value as i64)
+        });
+        let values: Vec<_> = values.collect();
+        let index = written.base.iter().zip(&written.strides).map(|(base, strides)| {
+            base + strides.iter().zip(&values).map(|(stride, value)| stride * value).sum::<i64>()
+        });
+        index.eq(at.iter().map(|&at| at as i64))
+    })
+}
+
+/// Runs the next versions of an array that the kernel of a program writes, with and without adding to it, on all ranks of the world: they
+/// have the bits of a run into a copy of the array, or keep those of its elements that the kernel does not write.
+///
+/// # Panics
+/// If they do not.
+pub fn versions_hold<T: Element>(world: &World, program: &Program) -> polyshard::Result<()> {
+    let nest = program.nest();
+    let (mut arrays, start) =
+        filled::inputs_and_output(world, program, |tensor, index| element::<T>(tensor, program, index))?;
+    let is_open = !start.sharding().partial().is_empty();
+    for adds in [true, false] {
+        let next = match next_version(program, adds) {
+            Ok(next) => crate::written::read_back(&next),
+            Err(why) => {
+                let expected = nest.time_steps.is_some() || adds && (nest.kernel.assign() == Assign::Set || is_open);
+                assert!(expected, "{why}\n{program}");
+                continue;
+            }
+        };
+        let inputs: Vec<_> = arrays.iter().collect();
+        let expected = if adds || nest.kernel.assign() == Assign::Set {
+            let mut expected = start.clone();
+            program.run_into(world, &inputs, &mut expected)?;
+            expected
+        } else if is_open {
+            continue;
+        } else {
+            let fresh = program.run(world, &inputs)?;
+            let of = |at: &[usize]| if is_written(&nest.kernel, at) { fresh.get(at) } else { start.get(at) };
+            DistArray::from_fn(world, start.sharding(), |at| of(at).expect("its own element"))?
+        };
+        arrays.push(start.clone());
+        let inputs: Vec<_> = arrays.iter().collect();
+        for transport in [Transport::Auto, Transport::Messages] {
+            let mut prepared = next.prepare(world)?.with_transport(transport);
+            let mut into = prepared.output()?;
+            prepared.run_into(&inputs, &mut into)?;
+            for found in [prepared.run(&inputs)?, prepared.run(&inputs)?, into] {
+                assert!(found.block() == expected.block(), "{} by {transport:?}\n{}", world.rank(), next.explain());
+                if !is_open {
+                    next.verify(world, &inputs, &[&found], 0.0)?;
+                }
+            }
+        }
+        assert!(arrays.pop().is_some_and(|before| before.block() == start.block()), "an input was written\n{next}");
+    }
+    Ok(())
 }

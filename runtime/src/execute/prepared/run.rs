@@ -34,9 +34,11 @@ impl<'a, T: Element> Prepared<'a, T> {
         self.check_inputs(inputs)?;
         self.engine.start();
         let (steps, run) = (Rc::clone(&self.steps), Run { inputs, at });
-        let renamed = self.arrays.outputs.first().copied().filter(|id| program.is_carried(*id));
-        let ran = match (into, renamed) {
-            // Arrays that are carried from round to round change their memory.
+        let mut versions = program.body().kernels.iter().zip(&self.versions).filter(|(_, before)| before.is_some());
+        let mut is_version = |id| versions.any(|(row, _)| row.writes() == id);
+        let of_others = self.arrays.outputs.first().copied().filter(|&id| program.is_carried(id) || is_version(id));
+        let ran = match (into, of_others) {
+            // Arrays that are carried from round to round change their memory, and versions begin as other arrays.
             (Some(output), Some(id)) => self.walk_steps(&steps, &run, None, true).map(|()| {
                 let made = self.arrays.made[id.0].take();
                 let made = made.expect("rounds leave the output; this is a bug in polyshard");
@@ -125,7 +127,7 @@ impl<'a, T: Element> Prepared<'a, T> {
         together: &[KernelId],
         statements: &[Statement],
         run: &Run<'_, T>,
-        mut into: Option<&mut DistArray<T>>,
+        into: Option<&mut DistArray<T>>,
         is_first: bool,
     ) -> Result<()> {
         let body = self.program.body();
@@ -136,8 +138,13 @@ impl<'a, T: Element> Prepared<'a, T> {
             let is_given = into.is_some() && self.arrays.outputs.contains(&writes(kernel));
             let mut target = if is_given { None } else { Some(self.target_of_kernel(kernel, writes(kernel))?) };
             if let Some(before) = self.versions[kernel.0] {
-                let target = target.as_mut().or(into.as_deref_mut()).expect(GIVEN);
-                self.engine.begin_version(kernel.0, target, self.arrays.get(before, run.inputs, None));
+                // An output that is given is no version.
+                let target = target.as_mut().expect(GIVEN);
+                let before = self.arrays.get(before, run.inputs, into.as_deref());
+                match body.kernels[kernel.0].adds() {
+                    true => target.block_mut().copy_from_slice(before.block()),
+                    false => self.engine.begin_version(kernel.0, target, before),
+                }
             }
             made.push(target);
         }

@@ -14,7 +14,7 @@ use polyshard::{Error, Result, leaf};
 use polyshard_testing::laws;
 use polyshard_testing::laws::large::large;
 use polyshard_testing::laws::product::Draw;
-use polyshard_testing::laws::program::{run_every_way, sequential};
+use polyshard_testing::laws::program::{run_every_way, sequential, versions_hold};
 use polyshard_testing::program::ByExchange;
 use polyshard_testing::random::Choices;
 use polyshard_testing::random::algorithms::algorithm_of;
@@ -102,6 +102,7 @@ fn hold<T: Element>(world: &World, draw: &mut Draw, kind: usize) -> Result<usize
             continue;
         };
         programs += 1;
+        versions_hold::<T>(world, &program)?;
         let ahead = pipelined(&schedule, 1 + programs % 3)?;
         let in_stages = staged(&program, &mut Choices::new(&choices));
         let by_procedure = by_procedure(&program, &mut Choices::new(&choices));
