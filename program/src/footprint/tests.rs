@@ -109,3 +109,31 @@ fn dimensions_that_share_a_variable_are_no_box() {
     let row = spec(vec![i(), Affine::new([], 2)], vec![4, 4]).check().expect("a column");
     assert_eq!(row.writes_at_least().map(|writes| writes.to_string()).as_deref(), Some("[0..4, 2..3]"));
 }
+
+#[test]
+fn what_a_box_has_and_another_does_not_is_in_boxes() {
+    let along = |first, step, count| Progression { first, step, count };
+    let all: Vec<_> = [0, 1, 3]
+        .into_iter()
+        .flat_map(|first| [(1, 4), (2, 3), (3, 1), (1, 0)].map(move |(step, count)| (first, step, count)))
+        .collect();
+    let has = |one: &Progression, at: i64| (0..one.count).any(|nth| one.first + nth * one.step == at);
+    let holds = |one: &Footprint, at: [i64; 2]| one.dims.iter().zip(at).all(|(along, at)| has(along, at));
+    for (one, other) in all.iter().flat_map(|one| all.iter().map(move |other| (one, other))) {
+        let [one, other] = [one, other].map(|&(first, step, count)| along(first, step, count));
+        for [a, b] in [[one, one], [one, along(1, 1, 3)], [along(2, 2, 2), one]] {
+            let [whole, taken] = [[a, b], [other, along(0, 1, 3)]].map(|dims| Footprint { dims: dims.to_vec() });
+            let rest = whole.without(&taken);
+            for at in (0..9).flat_map(|i| (0..9).map(move |j| [i, j])) {
+                let count = rest.iter().filter(|part| holds(part, at)).count();
+                // Elements between those of the other one are left even if the other one has them.
+                assert!(count <= 1 && (count == 1) <= holds(&whole, at), "{whole} without {taken} at {at:?}");
+                assert!(holds(&taken, at) || (count == 1) == holds(&whole, at), "{whole} without {taken} at {at:?}");
+            }
+            let is_dense = taken.dims.iter().all(|along| along.step == 1);
+            let left =
+                rest.iter().any(|part| (0..9).any(|i| (0..9).any(|j| holds(part, [i, j]) && holds(&taken, [i, j]))));
+            assert!(!(is_dense && left), "{whole} without {taken}");
+        }
+    }
+}

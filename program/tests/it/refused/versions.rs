@@ -82,5 +82,9 @@ fn kernels_that_cannot_continue() {
         refusal(DType::F32, arrays, body)
     };
     let refusals = [refused(1, |_| ()), refused(2, only_keeps)];
-    expect![[r#""#]].assert_eq(&refusals.concat());
+    expect![[r#"
+        statement 1: `blur` writes by `=`, which adds nothing to `D`; write `+=`, `*=`, `max=` or `min=`
+        statement 1: `blur` is applied several times, so it cannot continue `D`
+    "#]]
+    .assert_eq(&refusals.concat());
 }
