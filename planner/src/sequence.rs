@@ -61,6 +61,7 @@ pub struct Sequence {
     kept: Vec<Name>,
     inputs: Vec<(Name, Sharding)>,
     outputs: Vec<(Name, Sharding)>,
+    called: Vec<(Name, Name)>,
     options: PlanOptions,
 }
 
@@ -71,9 +72,10 @@ enum Item {
     Rounds(u64, Sequence),
 }
 
-/// A value and its name in the next round.
+/// A value, what it is in the first round, and what becomes it in the next one.
 #[derive(Clone, Copy, Debug)]
 struct Carry {
+    first: Name,
     next: Name,
     value: Name,
 }
@@ -84,6 +86,15 @@ struct Stage {
     program: Program,
     inputs: Vec<Name>,
     output: Name,
+    continues: Option<Continues>,
+}
+
+/// The value that a stage's output is the next version of.
+#[derive(Clone, Copy, Debug)]
+struct Continues {
+    value: Name,
+    /// Whether the kernel's terms are added to it.
+    adds: bool,
 }
 
 impl Sequence {
@@ -96,13 +107,81 @@ impl Sequence {
     ///
     /// A value is written once. [`build`](Self::build) reports errors.
     pub fn stage<N: Into<Name>>(
-        mut self,
+        self,
         program: &Program,
         inputs: impl IntoIterator<Item = N>,
         output: impl Into<Name>,
     ) -> Self {
-        let inputs = inputs.into_iter().map(Into::into).collect();
-        self.items.push(Item::Stage(Box::new(Stage { program: program.clone(), inputs, output: output.into() })));
+        self.add_stage(program, inputs.into_iter().map(Into::into).collect(), output.into(), None)
+    }
+
+    /// As [`stage`](Self::stage), but elements of `output` that the kernel does not write have their values in the value
+    /// `of`, an input if no stage writes it. It is moved first if it is in another sharding than the kernel's output.
+    ///
+    /// ```
+    /// use polyshard::prelude::*;
+    /// let mesh = Mesh::new([("x", 2)]);
+    /// let [x] = mesh.axes();
+    /// let step = kernel! {
+    ///     fn step(A: [f64; 6]) -> B: [f64; 6] { B[i] = A[i - 1] + A[i + 1] }
+    ///     where i in 1..5
+    /// };
+    /// vars!(i, io, ii);
+    /// let step = step.distribute([i], [io], [ii], &mesh).shard("A", [dim(0).at(x)]).shard("B", [dim(0).at(x)]).lower()?;
+    ///
+    /// let program = Sequence::new().version(&step, ["A"], "B", "A").build()?;
+    /// let found = polyshard::spmd(2, |world| {
+    ///     let a = DistArray::from_fn(world, program.sharding("A"), |at| at[0] as f64)?;
+    ///     Ok(program.run(world, &[&a])?.block().to_vec())
+    /// })?;
+    /// assert_eq!(found.concat(), [0.0, 2.0, 4.0, 6.0, 8.0, 5.0]); // its ends are those of A
+    /// # Ok::<(), polyshard::Error>(())
+    /// ```
+    pub fn version<N: Into<Name>>(
+        self,
+        program: &Program,
+        inputs: impl IntoIterator<Item = N>,
+        output: impl Into<Name>,
+        of: impl Into<Name>,
+    ) -> Self {
+        let continues = Continues { value: of.into(), adds: false };
+        self.add_stage(program, inputs.into_iter().map(Into::into).collect(), output.into(), Some(continues))
+    }
+
+    /// As [`stage`](Self::stage), but the kernel's terms are combined with the value `onto` by the kernel's operation,
+    /// `+=`, `*=`, `max=` or `min=`. The value is an input if no stage writes it, and is moved first if it is in another
+    /// sharding than the kernel's output.
+    ///
+    /// ```
+    /// use polyshard::prelude::*;
+    /// let mesh = Mesh::new([("x", 2)]);
+    /// let [x] = mesh.axes();
+    /// let sums = kernel! { fn sums(A: [f64; 4, 3]) -> b: [f64; 4] { b[i] += A[i, j] } };
+    /// vars!(i, io, ii);
+    /// let sums = sums.distribute([i], [io], [ii], &mesh).shard("A", [i.at(x)]).shard("b", [i.at(x)]).lower()?;
+    ///
+    /// let program = Sequence::new().stage(&sums, ["A"], "b").accumulate(&sums, ["B"], "c", "b").build()?;
+    /// let found = polyshard::spmd(2, |world| {
+    ///     let a = DistArray::from_fn(world, program.sharding("A"), |at| at[0] as f64)?;
+    ///     let b = DistArray::filled(world, program.sharding("B"), 1.0)?;
+    ///     Ok(program.run(world, &[&a, &b])?.block().to_vec())
+    /// })?;
+    /// assert_eq!(found.concat(), [3.0, 6.0, 9.0, 12.0]); // 3 i + 3
+    /// # Ok::<(), polyshard::Error>(())
+    /// ```
+    pub fn accumulate<N: Into<Name>>(
+        self,
+        program: &Program,
+        inputs: impl IntoIterator<Item = N>,
+        output: impl Into<Name>,
+        onto: impl Into<Name>,
+    ) -> Self {
+        let continues = Continues { value: onto.into(), adds: true };
+        self.add_stage(program, inputs.into_iter().map(Into::into).collect(), output.into(), Some(continues))
+    }
+
+    fn add_stage(mut self, program: &Program, inputs: Vec<Name>, output: Name, continues: Option<Continues>) -> Self {
+        self.items.push(Item::Stage(Box::new(Stage { program: program.clone(), inputs, output, continues })));
         self
     }
 
@@ -144,8 +223,30 @@ impl Sequence {
     /// It is renamed, not copied. In the first round, `value` is the one from before the rounds, an input if nothing
     /// writes it. All values are renamed at once, so `next` may itself be a carried value:
     /// `.carry("U", "before").carry("after", "U")`.
-    pub fn carry(mut self, next: impl Into<Name>, value: impl Into<Name>) -> Self {
-        self.carried.push(Carry { next: next.into(), value: value.into() });
+    pub fn carry(self, next: impl Into<Name>, value: impl Into<Name>) -> Self {
+        let value = value.into();
+        self.carry_from(value, next, value)
+    }
+
+    /// As [`carry`](Self::carry), but in the first round, `value` is the value `first` from before the rounds, an input
+    /// if nothing writes it. Several carried values may begin as one `first`, which keeps its own name.
+    ///
+    /// ```
+    /// use polyshard::prelude::*;
+    /// let twice = kernel! { fn twice(A: [f64; 3]) -> B: [f64; 3] { B[i] = 2.0 * A[i] } }.lower()?;
+    /// let add = kernel! { fn add(A: [f64; 3], B: [f64; 3]) -> C: [f64; 3] { C[i] = A[i] + B[i] } }.lower()?;
+    ///
+    /// let round = Sequence::new().stage(&twice, ["Y"], "Z").carry_from("X", "Z", "Y");
+    /// let program = Sequence::new().repeat(4, round).stage(&add, ["X", "Y"], "S").build()?;
+    /// let found = polyshard::spmd(1, |world| {
+    ///     let x = DistArray::filled(world, program.sharding("X"), 1.0)?;
+    ///     Ok(program.run(world, &[&x])?.block().to_vec())
+    /// })?;
+    /// assert_eq!(found, [[17.0; 3]]); // X, and 2^4 times X
+    /// # Ok::<(), polyshard::Error>(())
+    /// ```
+    pub fn carry_from(mut self, first: impl Into<Name>, next: impl Into<Name>, value: impl Into<Name>) -> Self {
+        self.carried.push(Carry { first: first.into(), next: next.into(), value: value.into() });
         self
     }
 
@@ -182,6 +283,21 @@ impl Sequence {
     /// which it is left. The last stage's output is always an output of the program.
     pub fn keep(mut self, name: impl Into<Name>) -> Self {
         self.kept.push(name.into());
+        self
+    }
+
+    /// Gives the output that holds the value `value` another name in the program: the name by which `run_named`,
+    /// [`Program::outputs`] and emitted source know it. An input may have the same name, but no other output.
+    ///
+    /// ```
+    /// use polyshard::prelude::*;
+    /// let twice = kernel! { fn twice(A: [f64; 3]) -> B: [f64; 3] { B[i] = 2.0 * A[i] } }.lower()?;
+    /// let program = Sequence::new().stage(&twice, ["X"], "X1").stage(&twice, ["X1"], "X2").call("X2", "X").build()?;
+    /// assert_eq!(program.outputs().map(|output| output.name.as_str()).collect::<Vec<_>>(), ["X"]);
+    /// # Ok::<(), polyshard::Error>(())
+    /// ```
+    pub fn call(mut self, value: impl Into<Name>, name: impl Into<Name>) -> Self {
+        self.called.push((value.into(), name.into()));
         self
     }
 
@@ -229,10 +345,11 @@ impl Sequence {
     /// # Errors
     /// A [`SequenceError`] that names the stage and the value: if there are no stages, a stage is not a kernel or has
     /// another number of inputs than its kernel, a value has another shape than the kernel's tensor or its given
-    /// sharding, meshes or element types differ, a value is written twice or after it was read, an input is not read or
+    /// sharding, meshes or element types differ, a value is written twice or after it was read, a kernel cannot continue a
+    /// value, an input is not read or
     /// has two shardings, an output is not written, its sharding opens sums that are complete, no plan fits into the
-    /// memory that the options allow, rounds carry a value that they do not write, or the value that ends them is not a
-    /// scalar of theirs.
+    /// memory that the options allow, rounds carry a value that they do not write, the value that ends them is not a
+    /// scalar of theirs, or a name is not given to one output.
     pub fn build(self) -> Result<Program, Box<SequenceError>> {
         build::build(self)
     }
@@ -241,5 +358,10 @@ impl Sequence {
 impl Stage {
     fn label(&self, position: usize) -> String {
         format!("stage {}, `{}`", position + 1, self.program.kernel().name())
+    }
+
+    /// The value of which the output has elements or adds to them, if any.
+    fn continued(&self) -> Option<Continues> {
+        self.continues.filter(|continues| continues.adds || self.program.kernel().written().is_some())
     }
 }

@@ -17,6 +17,7 @@ mod nests;
 pub(crate) mod orders;
 mod reused;
 mod rounds;
+mod versions;
 
 /// C = A·B of these extents m, k and n, with tensors sharded over a mesh of two axes by these clauses.
 fn product(mesh: &Mesh, [rows, inner, columns]: [usize; 3], clauses: [Vec<Clause>; 3]) -> Program {

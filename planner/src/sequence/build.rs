@@ -1,12 +1,12 @@
 //! The checks of a sequence, and its program: its statements, and the redistributions between kernels.
 
-use super::{Carry, Item, Sequence, SequenceError, Stage};
+use super::{Carry, Continues, Item, Sequence, SequenceError, Stage};
 use crate::PlanOptions;
 use crate::redistribute::redistribution_with;
 use polyshard_layout::{DType, Name, Sharding, each_once};
 use polyshard_program::{
-    Array, ArrayId, ArrayKind, Body, Carried, End, MOST_ROUNDS, Program, ProgramError, Rounds, Statement, Transfer,
-    Until,
+    Array, ArrayId, ArrayKind, Assign, Body, Carried, Continued, End, MOST_ROUNDS, Program, ProgramError, Rounds,
+    Statement, Transfer, Until,
 };
 
 type Result<T> = std::result::Result<T, Box<SequenceError>>;
@@ -14,7 +14,7 @@ type Result<T> = std::result::Result<T, Box<SequenceError>>;
 /// Checks the sequence and puts its program together.
 pub(super) fn build(sequence: Sequence) -> Result<Program> {
     let (mesh, dtype) = check(&sequence)?;
-    let Sequence { items, carried, until, kept, inputs, outputs, options } = sequence;
+    let Sequence { items, carried, until, kept, inputs, outputs, called, options } = sequence;
     if !carried.is_empty() || until.is_some() {
         let step = if carried.is_empty() { "until" } else { "carry" };
         let help = "pass the sequence that has it to `repeat` of another";
@@ -47,6 +47,7 @@ pub(super) fn build(sequence: Sequence) -> Result<Program> {
     };
     builder.add_inputs(&items, &inputs)?;
     builder.add_items(&items)?;
+    builder.call(&called)?;
     match Program::new(builder.body.with_kept_tiles()) {
         Ok(program) => Ok(program),
         Err(ProgramError::LostRim { kernel, value, carried }) => {
@@ -84,8 +85,13 @@ fn check(sequence: &Sequence) -> Result<(polyshard_layout::Mesh, DType)> {
 }
 
 fn check_rounds(times: u64, round: &Sequence) -> Result<()> {
-    let Sequence { carried, kept, inputs, outputs, .. } = round;
-    let of_whole = [("keep", !kept.is_empty()), ("input", !inputs.is_empty()), ("output", !outputs.is_empty())];
+    let Sequence { carried, kept, inputs, outputs, called, .. } = round;
+    let of_whole = [
+        ("keep", !kept.is_empty()),
+        ("input", !inputs.is_empty()),
+        ("output", !outputs.is_empty()),
+        ("call", !called.is_empty()),
+    ];
     if let Some((step, _)) = of_whole.into_iter().find(|(_, is_said)| *is_said) {
         let help = "call it on the sequence that repeats the rounds";
         return Err(Box::new(SequenceError::Place { step, of: "the whole, not for its rounds", help }));
@@ -97,7 +103,7 @@ fn check_rounds(times: u64, round: &Sequence) -> Result<()> {
         let written = listed(round.items.iter().flat_map(Item::leaves));
         return Err(Box::new(SequenceError::NothingCarried { written }));
     }
-    for (nth, Carry { next, value }) in carried.iter().enumerate() {
+    for (nth, Carry { next, value, .. }) in carried.iter().enumerate() {
         let before = &carried[..nth];
         let twice = [
             (value, before.iter().any(|other| other.value == *value)),
@@ -143,7 +149,17 @@ fn check_stage(stage: &Stage, position: usize, first: &Stage) -> Result<()> {
             other_dtype: first.program.dtype(),
         }));
     }
-    Ok(())
+    let Some(Continues { value, adds }) = stage.continued() else { return Ok(()) };
+    let sharding = nest.output_sharding();
+    let why = if adds && kernel.assign() == Assign::Set {
+        format!("`{}` adds nothing; write `+=`, `*=`, `max=` or `min=`", kernel.statement())
+    } else if adds && !sharding.partial().is_empty() {
+        format!("its sums are left open, {sharding}, and each rank would add to the value; leave out `partial`")
+    } else {
+        return Ok(());
+    };
+    let what = if adds { "add to" } else { "continue" };
+    Err(Box::new(SequenceError::Continues { stage: stage.label(position), what, value, why }))
 }
 
 impl Item {
@@ -268,20 +284,27 @@ impl Builder {
                         let sharding = left.unwrap_or_else(|| read.clone());
                         self.add_input(value, &sharding, outside, || format!("an input that {label} reads first"));
                     }
+                    if let Some(Continues { value, .. }) = stage.continued() {
+                        let left = outside.carried.iter().find(|(name, _)| *name == value);
+                        let sharding = left.map_or(stage.program.nest().output_sharding(), |(_, left)| left).clone();
+                        self.add_input(value, &sharding, outside, || format!("an input that {label} continues"));
+                    }
                     outside.stages += 1;
                 }
                 Item::Rounds(_, round) => {
                     let (written, carried) = (outside.written.len(), outside.carried.len());
                     let left =
-                        round.carried.iter().filter_map(|carry| Some((carry.value, round.left(carry.next)?.clone())));
+                        round.carried.iter().filter_map(|carry| Some((carry.first, round.left(carry.next)?.clone())));
                     outside.carried.extend(left);
+                    let begun = round.carried.iter().filter(|carry| carry.first != carry.value);
+                    outside.written.extend(begun.map(|carry| carry.value));
                     self.add_read(&round.items, outside);
                     outside.written.truncate(written);
                     // Carried values are inputs even if no stage reads them.
-                    for Carry { value, .. } in &round.carried {
-                        let left = outside.carried.iter().find(|(name, _)| name == value).map(|(_, left)| left.clone());
+                    for Carry { first, .. } in &round.carried {
+                        let left = outside.carried.iter().find(|(name, _)| name == first).map(|(_, left)| left.clone());
                         let Some(left) = left else { continue };
-                        self.add_input(*value, &left, outside, || "an input that rounds begin with".to_owned());
+                        self.add_input(*first, &left, outside, || "an input that rounds begin with".to_owned());
                     }
                     outside.carried.truncate(carried);
                 }
@@ -317,22 +340,19 @@ impl Builder {
         let (mut arrays, mut is_constant) = (Vec::with_capacity(nest.arrays.len()), Vec::new());
         for ((&name, tensor), read) in stage.inputs.iter().zip(nest.kernel.inputs()).zip(&nest.shardings) {
             let value = self.find(name).expect("a value that no stage wrote is an input; this is a bug in polyshard");
-            let found = self.home(value).sharding.shape();
-            if found != read.shape() {
-                return Err(Box::new(SequenceError::Shape {
-                    stage: label,
-                    tensor: tensor.name,
-                    expected: read.shape().to_vec(),
-                    value: name,
-                    found: found.to_vec(),
-                    origin: self.values[value].origin.clone(),
-                }));
-            }
+            self.fits(&label, tensor.name, read, value)?;
             is_constant.push(self.values[value].depth < self.around.len());
             arrays.push(self.in_sharding(value, read, ArrayKind::Temporary, || label.clone())?);
         }
-        self.is_new(&label, stage.output)?;
         let sharding = nest.output_sharding();
+        let continues = stage.continued().map(|Continues { value, adds }| {
+            let value = self.find(value).expect("a value that no stage wrote is an input; this is a bug in polyshard");
+            self.fits(&label, nest.kernel.output().name, sharding, value)?;
+            let array = self.in_sharding(value, sharding, ArrayKind::Temporary, || label.clone())?;
+            Ok::<_, Box<SequenceError>>(Continued { array, adds })
+        });
+        let continues = continues.transpose()?;
+        self.is_new(&label, stage.output)?;
         let kind = self.kind(stage.output, sharding);
         let output = self.add_value(stage.output, &sharding.clone(), kind, format!("the output of {label}"));
         arrays.push(self.values[output].arrays[0]);
@@ -343,7 +363,24 @@ impl Builder {
             transfers.any(|one| one.id == id && is_constant.get(one.tensor.0) == Some(&true) && one.can_stay())
         });
         self.body.run(&own, &arrays);
+        self.body.kernels.last_mut().expect("it runs a kernel; this is a bug in polyshard").continues = continues;
         self.add_outputs(output)
+    }
+
+    /// Refuses a value of another shape than the tensor, in this sharding, that a stage reads or writes it as.
+    fn fits(&self, stage: &str, tensor: Name, sharding: &Sharding, value: ValueId) -> Result<()> {
+        let (expected, found) = (sharding.shape(), self.home(value).sharding.shape());
+        if found == expected {
+            return Ok(());
+        }
+        Err(Box::new(SequenceError::Shape {
+            stage: stage.to_owned(),
+            tensor,
+            expected: expected.to_vec(),
+            value: self.values[value].name,
+            found: found.to_vec(),
+            origin: self.values[value].origin.clone(),
+        }))
     }
 
     /// Refuses to write a value that exists.
@@ -374,9 +411,9 @@ impl Builder {
     fn add_rounds(&mut self, times: u64, round: &Sequence) -> Result<()> {
         let mut carried = Vec::with_capacity(round.carried.len());
         let visible = self.scope.len();
-        for Carry { next, value: name } in &round.carried {
+        for Carry { first, next, value: name } in &round.carried {
             let not_written = || self.not_of_round(round, *next, "carried to the next round");
-            let outside = self.find(*name).ok_or_else(not_written)?;
+            let outside = self.find(*first).ok_or_else(not_written)?;
             let sharding = round.left(*next).unwrap_or(&self.home(outside).sharding).clone();
             let wanted = self.home(outside).sharding.shape().to_vec();
             if sharding.shape() != wanted {
@@ -441,6 +478,32 @@ impl Builder {
     fn not_of_round(&self, round: &Sequence, value: Name, what: &'static str) -> Box<SequenceError> {
         let written = listed(round.items.iter().flat_map(Item::leaves));
         Box::new(SequenceError::NotOfRound { value, what, written })
+    }
+
+    /// Gives outputs the names that they are called by, each after the value that it holds.
+    fn call(&mut self, called: &[(Name, Name)]) -> Result<()> {
+        let outputs = |body: &Body, arrays: &[ArrayId]| {
+            arrays.iter().copied().filter(|id| body.arrays[id.0].kind == ArrayKind::Output).collect::<Vec<_>>()
+        };
+        let all = outputs(&self.body, &(0..self.body.arrays.len()).map(ArrayId).collect::<Vec<_>>());
+        let names = listed(all.iter().map(|id| self.body.arrays[id.0].name));
+        let mut own = Vec::with_capacity(called.len());
+        for (nth, (value, name)) in called.iter().enumerate() {
+            let found = self.find(*value).map(|found| outputs(&self.body, &self.values[found].arrays));
+            match found.filter(|found| !found.is_empty() && called[..nth].iter().all(|(other, _)| other != value)) {
+                Some(found) => own.push((*name, found)),
+                None => return Err(Box::new(SequenceError::Called { value: *value, outputs: names })),
+            }
+        }
+        let named = own.iter().flat_map(|(name, found)| found.iter().map(|id| (*id, *name)));
+        named.collect::<Vec<_>>().into_iter().for_each(|(id, name)| self.body.arrays[id.0].name = name);
+        match own
+            .iter()
+            .find(|(name, own)| all.iter().any(|id| !own.contains(id) && self.body.arrays[id.0].name == *name))
+        {
+            Some((name, _)) => Err(Box::new(SequenceError::CalledTwice { name: *name })),
+            None => Ok(()),
+        }
     }
 
     /// The shardings given for a value that is an output.

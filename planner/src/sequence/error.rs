@@ -61,6 +61,15 @@ pub enum SequenceError {
         "{stage} writes `{value}`, which is {origin}; the values before it are {existing}; give it a name of its own"
     )]
     Taken { stage: String, value: Name, origin: String, existing: String },
+    /// A stage cannot continue a value.
+    #[error("{stage} cannot {what} `{value}`: {why}")]
+    Continues { stage: String, what: &'static str, value: Name, why: String },
+    /// A name is given to a value that is no output, or is given two names.
+    #[error("`call` names `{value}`, which is no output or has been named before; the outputs are {outputs}")]
+    Called { value: Name, outputs: String },
+    /// Two outputs have one name.
+    #[error("two outputs are called `{name}`; give each a name of its own")]
+    CalledTwice { name: Name },
     /// A method for rounds is called on the whole sequence, or one for the whole sequence on rounds.
     #[error("`{step}` is for {of}; {help}")]
     Place { step: &'static str, of: &'static str, help: &'static str },

@@ -1,6 +1,6 @@
 //! Emitted source of programs that are no schedule of one kernel: redistributions, products between them, sequences, rounds and reductions.
 
-use super::{kept, nests, product, redistribution, reduction, rounds, sequence, together, value};
+use super::{kept, nests, product, redistribution, reduction, rounds, sequence, together, value, versions};
 use crate::sequence::in_flight::begun_early;
 use crate::sequence::orders::two_in_one_loop;
 use expect_test::expect_file;
@@ -254,6 +254,61 @@ fn rounds_in_rounds_are_pinned_compile_and_agree() {
             (1..6).for_each(|i| c[i] = a[i - 1] + before[i + 1]);
         }
         ArrayD::from_shape_vec(IxDyn(&[7]), c).expect("seven elements")
+    });
+}
+
+/// Statements that write versions of a vector, as arrays begin, outside of rounds and in them; at the end it has its first name.
+fn versions() -> Program {
+    vars!(i, io, ii);
+    let mesh = Mesh::new([("x", 3)]);
+    let [x] = mesh.axes();
+    let inside = kernel! { fn inside(X: [i64; 7]) -> Y: [i64; 7] { Y[i] = X[i - 1] - X[i + 1] for i in 1..6 } };
+    let product = kernel! { fn product(A: [i64; 7, 7], X: [i64; 7]) -> Y: [i64; 7] { Y[i] += A[i, k] * X[k] } };
+    let least = kernel! { fn least(X: [i64; 7]) -> Y: [i64; 7] { Y[i] min= 3 * X[i] for i in 2..7 } };
+    let over = |schedule: Schedule, sharded: &[&'static str]| {
+        let schedule = schedule.distribute([i], [io], [ii], &mesh);
+        let sharded = sharded.iter().fold(schedule, |schedule, name| schedule.shard(*name, [dim(0).at(x)]));
+        sharded.lower().expect("a legal schedule")
+    };
+    let (inside, product) = (over(inside, &["X", "Y"]), over(product, &["A", "Y"]));
+    let least = over(least, &["X"]);
+    let round = Sequence::new()
+        .version(&inside, ["V"], "V1", "V")
+        .accumulate(&least, ["B"], "V2", "V1")
+        .accumulate(&product, ["A", "V2"], "V3", "V2")
+        .carry_from("X2", "V3", "V");
+    let begun = Sequence::new().version(&inside, ["B"], "X1", "X").accumulate(&product, ["A", "B"], "X2", "X1");
+    begun.repeat(2, round).accumulate(&least, ["X2"], "X3", "V").call("X3", "X").build().expect("stages that fit")
+}
+
+#[test]
+fn versions_are_pinned_compile_and_agree() {
+    let run = |prepared: &mut versions::Prepared<'_>, arrays: &[DistArray<i64>]| {
+        prepared.run(&arrays[0], &arrays[1], &arrays[2])
+    };
+    check_program!(versions, versions(), i64, |prepared, arrays| run(&mut prepared, &arrays), |whole| {
+        let program = versions();
+        let of = |name: &str| program.inputs().position(|input| input.name.as_str() == name).expect("an input");
+        let [x, a, b] = ["X", "A", "B"].map(|name| whole[of(name)].clone());
+        let b: Vec<i64> = b.iter().copied().collect();
+        let inside = |y: &mut Vec<i64>, x: &[i64]| (1..6).for_each(|i| y[i] = x[i - 1] - x[i + 1]);
+        let product = |y: &mut Vec<i64>, x: &[i64]| {
+            (0..7).for_each(|i| y[i] += (0..7).map(|k| a[[i, k]] * x[k]).sum::<i64>());
+        };
+        let least = |y: &mut Vec<i64>, x: &[i64]| (2..7).for_each(|i| y[i] = y[i].min(3 * x[i]));
+        let mut x: Vec<i64> = x.iter().copied().collect();
+        inside(&mut x, &b);
+        product(&mut x, &b);
+        let mut v = x.clone();
+        for _ in 0..2 {
+            let before = v.clone();
+            inside(&mut v, &before);
+            least(&mut v, &b);
+            let before = v.clone();
+            product(&mut v, &before);
+        }
+        least(&mut v, &x);
+        ArrayD::from_shape_vec(IxDyn(&[7]), v).expect("seven elements")
     });
 }
 

@@ -1,7 +1,7 @@
 //! Nested rounds give the results of an interpreter of their definition, which shares no code with the executor.
 //!
 //! `A = B` makes `B` the next version of `A`: elements of `B` that a round does not write have the value that `A` had
-//! before the round. Values that are not carried start each round undefined.
+//! before the round. Values that are not carried start each round undefined, unless they are versions of others.
 
 use ndarray::IxDyn;
 use polyshard::prelude::*;
@@ -24,9 +24,24 @@ type Arrays = BTreeMap<String, Values>;
 
 #[derive(Clone, Debug)]
 enum Item {
-    Stage { kind: usize, reads: Vec<String>, writes: String, layout: usize },
-    Rounds { times: u64, carried: Vec<(String, String)>, until: Option<(String, i64)>, items: Vec<Item> },
+    /// A kernel, perhaps the next version of a value, which it adds to or not.
+    Stage {
+        kind: usize,
+        reads: Vec<String>,
+        writes: String,
+        layout: usize,
+        onto: Option<(String, bool)>,
+    },
+    Rounds {
+        times: u64,
+        carried: Vec<Carried>,
+        until: Option<(String, i64)>,
+        items: Vec<Item>,
+    },
 }
+
+/// A carried value, what becomes it in the next round, and what it is in the first one.
+type Carried = [String; 3];
 
 /// The number of kinds of kernels that write vectors; the others write scalars.
 const VECTORS: usize = 5;
@@ -59,20 +74,21 @@ fn kernel_of(kind: usize, mesh: &Mesh, layout: usize) -> Program {
     vectors.fold(schedule, |schedule, name| schedule.shard(name, [dim(0).at(x)])).lower().expect("a legal schedule")
 }
 
-/// The output of a kernel of this kind, starting from its previous contents.
-fn computed(kind: usize, reads: &[&Values], before: Option<&Values>) -> Values {
+/// The output of a kernel of this kind, starting from its previous contents, to which it adds or not.
+fn computed(kind: usize, reads: &[&Values], before: Option<&Values>, adds: bool) -> Values {
     let a = |i: usize| reads[0][i].0;
     let c = |i: usize| reads[1][i].0;
     let identity = if kind == 3 { i64::MIN } else { 0 };
     let mut made = before.cloned().unwrap_or_else(|| vec![(identity, false); N]);
+    let held = |i: usize, otherwise: i64| before.filter(|_| adds).map_or(otherwise, |before| before[i].0);
     match kind {
         0 => (0..N).for_each(|i| made[i] = (a((i + 1) % N).max(c(i)) + 1, true)),
         1 => (1..N - 1).for_each(|i| made[i] = (a(i - 1).min(c(i + 1)) + 1, true)),
-        2 => (2..N).for_each(|i| made[i] = (a(i).max(c(0)) + 1, true)),
-        3 => (0..N - 3).for_each(|i| made[i] = (a(i).max(a(i + 1)) + 1, true)),
+        2 => (2..N).for_each(|i| made[i] = ((a(i).max(c(0)) + 1).wrapping_add(held(i, 0)), true)),
+        3 => (0..N - 3).for_each(|i| made[i] = ((a(i).max(a(i + 1)) + 1).max(held(i, i64::MIN)), true)),
         4 => (0..3).for_each(|i| made[2 * i + 1] = (a(2 * i).max(c(i)), true)),
-        5 => made = vec![((0..N).map(|i| a(i).min(c(0)) + 1).max().expect("elements"), true)],
-        _ => made = vec![((0..N).map(|i| a(i).max(c(0).max(-50)) - 2).min().expect("elements"), true)],
+        5 => made = vec![((0..N).map(|i| a(i).min(c(0)) + 1).fold(held(0, i64::MIN), i64::max), true)],
+        _ => made = vec![((0..N).map(|i| a(i).max(c(0).max(-50)) - 2).fold(held(0, i64::MAX), i64::min), true)],
     }
     made
 }
@@ -82,17 +98,24 @@ fn computed(kind: usize, reads: &[&Values], before: Option<&Values>) -> Values {
 fn interpret(items: &[Item], arrays: &mut Arrays, before: &Arrays) {
     for item in items {
         match item {
-            Item::Stage { kind, reads, writes, .. } => {
+            Item::Stage { kind, reads, writes, onto, .. } => {
                 let reads: Vec<_> = reads.iter().map(|name| &arrays[name]).collect();
-                let made = computed(*kind, &reads, before.get(writes));
+                let (before, adds) = match onto {
+                    Some((value, adds)) => (Some(&arrays[value]), *adds),
+                    None => (before.get(writes), false),
+                };
+                let made = computed(*kind, &reads, before, adds);
                 arrays.insert(writes.clone(), made);
             }
             Item::Rounds { times, carried, until, items } => {
+                let begun: Vec<_> =
+                    carried.iter().map(|[value, _, first]| (value.clone(), arrays[first].clone())).collect();
+                arrays.extend(begun);
                 for _ in 0..*times {
                     let mut inside = arrays.clone();
-                    let old = carried.iter().map(|(value, next)| (next.clone(), arrays[value].clone())).collect();
+                    let old = carried.iter().map(|[value, next, _]| (next.clone(), arrays[value].clone())).collect();
                     interpret(items, &mut inside, &old);
-                    arrays.extend(carried.iter().map(|(value, next)| (value.clone(), inside[next].clone())));
+                    arrays.extend(carried.iter().map(|[value, next, _]| (value.clone(), inside[next].clone())));
                     if until.as_ref().is_some_and(|(scalar, below)| inside[scalar][0].0 < *below) {
                         break;
                     }
@@ -112,10 +135,16 @@ struct Nests<'a> {
 
 impl Nests<'_> {
     fn stage(&mut self, kind: usize, names: &Names) -> Item {
-        let mut read = |of: usize| names[of][self.choices.below(names[of].len())].clone();
-        let reads = std::iter::once(0).chain(second(kind).map(usize::from)).map(&mut read).collect();
+        let read = |choices: &mut Choices<'_>, of: usize| names[of][choices.below(names[of].len())].clone();
+        let reads =
+            std::iter::once(0).chain(second(kind).map(usize::from)).map(|of| read(&mut self.choices, of)).collect();
+        let onto = match self.choices.below(4) {
+            0 => Some((read(&mut self.choices, usize::from(kind >= VECTORS)), false)),
+            1 if [2, 3, 5, 6].contains(&kind) => Some((read(&mut self.choices, usize::from(kind >= VECTORS)), true)),
+            _ => None,
+        };
         self.written += 1;
-        Item::Stage { kind, reads, writes: format!("w{}", self.written), layout: self.choices.below(3) }
+        Item::Stage { kind, reads, writes: format!("w{}", self.written), layout: self.choices.below(3), onto }
     }
 
     /// Some items, one of them rounds if `depth` is not 0, and the names that they leave.
@@ -146,29 +175,45 @@ impl Nests<'_> {
 
     /// Rounds that carry values, and the names that they leave.
     fn rounds(&mut self, depth: usize, names: &Names) -> (Item, Vec<(usize, String)>) {
+        // A value may have a name of its own in the rounds; it begins as one from before them.
+        let firsts = |of: usize| names[of].iter().filter(|name| !name.starts_with('w')).cloned().collect::<Vec<_>>();
+        let begun = self.choices.one_in(3).then(|| {
+            let of = self.choices.below(2);
+            self.written += 1;
+            let firsts = firsts(of);
+            (of, format!("v{}", self.written), firsts[self.choices.below(firsts.len())].clone())
+        });
+        let outside = names;
+        let mut names = names.clone();
+        begun.iter().for_each(|(of, value, _)| names[*of].push(value.clone()));
+        let names = &names;
         let (mut items, mut own) = self.items(depth - 1, names);
         let mut carried = Vec::new();
         let mut left = Vec::new();
         for of in [0, 1] {
             let wanted = self.choices.below(if of == 0 { 4 } else { 3 });
-            let values: Vec<_> = self.choices.shuffled(&(0..names[of].len()).collect::<Vec<_>>());
-            let values = values.into_iter().map(|nth| names[of][nth].clone());
+            let values: Vec<_> = self.choices.shuffled(&(0..outside[of].len()).collect::<Vec<_>>());
+            let values = values.into_iter().map(|nth| outside[of][nth].clone());
             // Inner rounds do not carry values that a stage of the outer round has partly written.
-            let values: Vec<_> = values.filter(|name| !name.starts_with('w')).take(wanted).collect();
+            let values = values.filter(|name| !name.starts_with('w')).take(wanted).map(|name| (name.clone(), name));
+            let own_name =
+                begun.iter().filter(|(own, ..)| *own == of).map(|(_, value, first)| (value.clone(), first.clone()));
+            let (values, firsts): (Vec<_>, Vec<_>) = own_name.chain(values).unzip();
             // A carried value may be the next version of another one.
             let mut next = own[of].clone();
             next.extend(values.iter().filter(|value| !own[of].contains(value)).cloned());
             let next =
                 self.choices.shuffled(&(0..next.len()).collect::<Vec<_>>()).into_iter().map(|nth| next[nth].clone());
             left.extend(values.iter().map(|value| (of, value.clone())));
-            carried.extend(values.into_iter().zip(next.collect::<Vec<_>>()));
+            let next = next.collect::<Vec<_>>();
+            carried.extend(values.into_iter().zip(next).zip(firsts).map(|((value, next), first)| [value, next, first]));
         }
         if carried.is_empty() {
             let kind = self.choices.below(VECTORS);
             let item = self.stage(kind, names);
             let Item::Stage { writes, .. } = &item else { unreachable!() };
             own[0].push(writes.clone());
-            carried.push((names[0][0].clone(), writes.clone()));
+            carried.push([names[0][0].clone(), writes.clone(), names[0][0].clone()]);
             left.push((0, names[0][0].clone()));
             items.push(item);
         }
@@ -184,13 +229,18 @@ impl Nests<'_> {
 
 fn sequence(items: &[Item], mesh: &Mesh) -> Sequence {
     items.iter().fold(Sequence::new(), |all, item| match item {
-        Item::Stage { kind, reads, writes, layout } => {
-            all.stage(&kernel_of(*kind, mesh, *layout), reads.iter().map(String::as_str), writes.as_str())
+        Item::Stage { kind, reads, writes, layout, onto } => {
+            let (program, reads) = (&kernel_of(*kind, mesh, *layout), reads.iter().map(String::as_str));
+            match onto {
+                None => all.stage(program, reads, writes.as_str()),
+                Some((of, false)) => all.version(program, reads, writes.as_str(), of.as_str()),
+                Some((onto, true)) => all.accumulate(program, reads, writes.as_str(), onto.as_str()),
+            }
         }
         Item::Rounds { times, carried, until, items } => {
-            let round = carried
-                .iter()
-                .fold(sequence(items, mesh), |round, (value, next)| round.carry(next.as_str(), value.as_str()));
+            let round = carried.iter().fold(sequence(items, mesh), |round, [value, next, first]| {
+                round.carry_from(first.as_str(), next.as_str(), value.as_str())
+            });
             let round = match until {
                 Some((scalar, below)) => round.until(scalar.as_str(), *below as f64),
                 None => round,
@@ -232,7 +282,9 @@ fn agree(items: &[Item], program: &Program) {
             prepared.run_into(&inputs, &mut into)?;
             assert!(into.block() == array.block(), "into a fresh array it differs\n{program}");
             // Rounds start anew, but a kernel that accumulates starts from its output's contents.
-            if program.is_carried(program.of_kind(ArrayKind::Output)[0]) {
+            let output = program.of_kind(ArrayKind::Output)[0];
+            let mut writers = program.body().kernels.iter().filter(|row| row.writes() == output);
+            if program.is_carried(output) || writers.any(|row| program.body().version_before(row).is_some()) {
                 let mut into = DistArray::filled(world, array.sharding(), KEPT)?;
                 prepared.run_into(&inputs, &mut into)?;
                 all.push(into.gather(world)?);
@@ -262,7 +314,7 @@ proptest! {
     #[test]
     fn nests_of_rounds_are_what_their_definition_says(
         ranks in 1..4usize,
-        depth in 1..4usize,
+        depth in 0..4usize,
         one in any::<bool>(),
         choices in prop::collection::vec(any::<u32>(), 120),
     ) {
@@ -273,7 +325,7 @@ proptest! {
         let build = |items: &[Item]| {
             let all = sequence(items, &mesh);
             match (one, items.last()) {
-                (true, Some(Item::Rounds { carried, .. })) => all.keep(carried[0].0.as_str()).build(),
+                (true, Some(Item::Rounds { carried, .. })) => all.keep(carried[0][0].as_str()).build(),
                 _ => all.build(),
             }
         };
@@ -289,11 +341,17 @@ proptest! {
 
 /// An item for one kind of kernel, sharded.
 fn stage(kind: usize, reads: &[&str], writes: &str) -> Item {
-    Item::Stage { kind, reads: reads.iter().map(ToString::to_string).collect(), writes: writes.into(), layout: 0 }
+    Item::Stage {
+        kind,
+        reads: reads.iter().map(ToString::to_string).collect(),
+        writes: writes.into(),
+        layout: 0,
+        onto: None,
+    }
 }
 
 fn rounds(times: u64, carried: &[(&str, &str)], until: Option<(&str, i64)>, items: Vec<Item>) -> Item {
-    let carried = carried.iter().map(|(value, next)| (value.to_string(), next.to_string())).collect();
+    let carried = carried.iter().map(|(value, next)| [*value, *next, *value].map(str::to_owned)).collect();
     Item::Rounds { times, carried, until: until.map(|(scalar, below)| (scalar.into(), below)), items }
 }
 
