@@ -100,7 +100,7 @@ pub mod schedule {
 /// Kernels, schedules and einsums read from text, as from `.poly` files.
 pub mod text {
     pub use polyshard_dsl::{
-        Definitions, EinsumError, Given, Mistake, Operand, ParseError, Rounds, Scheduled, Stage, einsum,
+        Carry, Definitions, EinsumError, Given, Mistake, Operand, ParseError, Rounds, Scheduled, Stage, einsum,
         einsum_broadcast, parse_chain, parse_kernel,
     };
 }

@@ -26,7 +26,7 @@
 mod rounds;
 mod values;
 
-pub use rounds::Rounds;
+pub use rounds::{Carry, Rounds};
 
 use crate::chain;
 use crate::check::check;

@@ -51,7 +51,7 @@ pub use chain::{Chain, ChainStep};
 pub use checked::{Bounds, Checked, Element};
 pub use constant::evaluate;
 pub use definition::Definition;
-pub use definitions::{Definitions, Given, Rounds, Scheduled, Stage};
+pub use definitions::{Carry, Definitions, Given, Rounds, Scheduled, Stage};
 pub use einsum::{EinsumError, Operand, einsum, einsum_broadcast};
 pub use name::name;
 pub use step::{Clause, Dim, Share, Step, Var, dim, partial, pin};

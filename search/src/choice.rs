@@ -1,7 +1,7 @@
 //! The chosen schedules, and why others were not chosen. Tests: `search/tests/it/choices.rs`.
 
 use crate::SearchError;
-use crate::stages::{Around, Stage, is_given};
+use crate::stages::{Around, Stage};
 use crate::stay::Stay;
 use crate::variant::{Panels, Variant};
 use polyshard_layout::{Name, Sharding};
@@ -282,8 +282,10 @@ impl Choice {
                 tensors.find(|(tensor, _)| *tensor == value).map(|(_, sharding)| sharding.clone())
             }
             None => {
-                let mut arrays = self.program.inputs().chain(self.program.outputs());
-                arrays.find(|array| array.name == value).map(|array| array.sharding.clone())
+                let given = self.program.inputs().find(|array| array.name == value);
+                let name = self.around.output_name(value);
+                let left = || self.program.outputs().find(|array| Some(array.name) == name);
+                given.or_else(left).map(|array| array.sharding.clone())
             }
         };
         let mesh = match &self.homes {
@@ -301,7 +303,7 @@ impl Choice {
                 // A value that an earlier stage has read may be reused, and is not fetched again.
                 if !is_output && read.contains(&value) {
                     homes.push((tensor.name, Sharding::replicated(mesh, &tensor.shape)));
-                } else if is_output || is_given(&self.stages, value) {
+                } else if is_output || self.around.is_given(&self.stages, value) {
                     homes.extend(home(value).map(|home| (tensor.name, home)));
                 }
                 if !is_output {

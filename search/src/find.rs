@@ -311,7 +311,8 @@ impl<'a> Search<'a> {
         match (best, least, failed) {
             (Some(program), ..) => {
                 let (schedule, inputs) = (self.schedule.clone(), kernel.inputs().iter().map(|tensor| tensor.name));
-                let stage = Stage { schedule, inputs: inputs.collect(), output: kernel.output().name };
+                let (inputs, output) = (inputs.collect(), kernel.output().name);
+                let stage = Stage { schedule, inputs, output, continues: None };
                 Ok(Some(Choice {
                     machine: self.machine.clone(),
                     placed: self.placed.cloned(),

@@ -14,7 +14,7 @@ use crate::choice::{Choice, Open};
 use crate::error::{Enough, SearchError};
 use crate::find::permutations;
 use crate::limits::{Limits, limited};
-use crate::stages::{Around, Stage};
+use crate::stages::{Around, Continues, Stage};
 use crate::variant::axis_names;
 use known::Known;
 use polyshard_dsl::Rounds;
@@ -76,13 +76,55 @@ impl<'a> SequenceSearch<'a> {
 
     /// Appends a kernel that reads the values `inputs`, in the kernel's order, and writes the value `output`.
     pub fn stage<N: Into<Name>>(
-        mut self,
+        self,
         schedule: &Schedule,
         inputs: impl IntoIterator<Item = N>,
         output: impl Into<Name>,
     ) -> Self {
-        let inputs = inputs.into_iter().map(Into::into).collect();
-        self.stages.push(Stage { schedule: schedule.clone(), inputs, output: output.into() });
+        self.add_stage(schedule, inputs.into_iter().map(Into::into).collect(), output.into(), None)
+    }
+
+    /// As [`Sequence::version`]: elements of `output` that the kernel does not write are those of the value `of`.
+    pub fn version<N: Into<Name>>(
+        self,
+        schedule: &Schedule,
+        inputs: impl IntoIterator<Item = N>,
+        output: impl Into<Name>,
+        of: impl Into<Name>,
+    ) -> Self {
+        let continues = Continues { value: of.into(), adds: false };
+        self.add_stage(schedule, inputs.into_iter().map(Into::into).collect(), output.into(), Some(continues))
+    }
+
+    /// As [`Sequence::accumulate`]: the kernel's terms are combined with the value `onto`.
+    ///
+    /// ```
+    /// use polyshard::prelude::*;
+    /// use polyshard::search::SequenceSearch;
+    /// let machine = Machine::preset("a100")?.with_counts(&[4, 1])?;
+    /// let product = kernel! {
+    ///     fn matmul(A: [f32; 512, 512], B: [f32; 512, 512]) -> C: [f32; 512, 512] { C[m, n] += A[m, k] * B[k, n] }
+    /// };
+    /// // A B + C D, called E
+    /// let search = SequenceSearch::new(4, &machine).stage(&product, ["A", "B"], "AB");
+    /// let choice = search.accumulate(&product, ["C", "D"], "sum", "AB").call("sum", "E").find()?;
+    /// assert_eq!(choice.program().moves().count(), 0); // both products leave their results alike
+    /// assert_eq!(choice.program().outputs().map(|output| output.name.as_str()).collect::<Vec<_>>(), ["E"]);
+    /// # Ok::<(), polyshard::Error>(())
+    /// ```
+    pub fn accumulate<N: Into<Name>>(
+        self,
+        schedule: &Schedule,
+        inputs: impl IntoIterator<Item = N>,
+        output: impl Into<Name>,
+        onto: impl Into<Name>,
+    ) -> Self {
+        let continues = Continues { value: onto.into(), adds: true };
+        self.add_stage(schedule, inputs.into_iter().map(Into::into).collect(), output.into(), Some(continues))
+    }
+
+    fn add_stage(mut self, schedule: &Schedule, inputs: Vec<Name>, output: Name, continues: Option<Continues>) -> Self {
+        self.stages.push(Stage { schedule: schedule.clone(), inputs, output, continues });
         self
     }
 
@@ -113,6 +155,12 @@ impl<'a> SequenceSearch<'a> {
     /// As [`Sequence::keep`]: makes this value, which a stage writes or rounds carry, an output of the program too.
     pub fn keep(mut self, value: impl Into<Name>) -> Self {
         self.around.kept.push(value.into());
+        self
+    }
+
+    /// As [`Sequence::call`]: gives the output that holds this value another name in the program.
+    pub fn call(mut self, value: impl Into<Name>, name: impl Into<Name>) -> Self {
+        self.around.called.push((value.into(), name.into()));
         self
     }
 

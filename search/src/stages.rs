@@ -2,7 +2,7 @@
 //! runs, and which values do not change.
 
 use crate::SearchError;
-use polyshard_dsl::Rounds;
+use polyshard_dsl::{Carry, Rounds};
 use polyshard_layout::Name;
 use polyshard_machine::units::counted;
 use polyshard_planner::Sequence;
@@ -16,6 +16,14 @@ pub(crate) struct Stage {
     pub(crate) schedule: Schedule,
     pub(crate) inputs: Vec<Name>,
     pub(crate) output: Name,
+    pub(crate) continues: Option<Continues>,
+}
+
+/// The value that a kernel's output is the next version of, and whether the kernel adds to it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Continues {
+    pub(crate) value: Name,
+    pub(crate) adds: bool,
 }
 
 impl Stage {
@@ -23,17 +31,31 @@ impl Stage {
     pub(crate) fn values(&self) -> impl Iterator<Item = Name> {
         self.inputs.iter().copied().chain([self.output])
     }
+
+    /// The value of which the output has elements or adds to them, if any.
+    pub(crate) fn continued(&self) -> Option<Name> {
+        let is_whole = || self.schedule.kernel().is_ok_and(|kernel| kernel.written().is_none());
+        self.continues.filter(|continues| continues.adds || !is_whole()).map(|continues| continues.value)
+    }
+
+    /// Whether the value must exist for it.
+    pub(crate) fn reads(&self, value: Name) -> bool {
+        self.inputs.contains(&value) || self.continued() == Some(value)
+    }
+
+    /// The sequence with this kernel, as lowered, at its end.
+    fn append(&self, sequence: Sequence, program: &Program) -> Sequence {
+        let (inputs, output) = (self.inputs.iter().copied(), self.output);
+        match self.continues {
+            None => sequence.stage(program, inputs, output),
+            Some(Continues { value, adds: false }) => sequence.version(program, inputs, output, value),
+            Some(Continues { value, adds: true }) => sequence.accumulate(program, inputs, output, value),
+        }
+    }
 }
 
-/// Whether a value is an input of the program.
-pub(crate) fn is_given(stages: &[Stage], value: Name) -> bool {
-    let reads = stages.iter().position(|stage| stage.inputs.contains(&value));
-    let writes = stages.iter().position(|stage| stage.output == value);
-    reads.is_some_and(|reads| writes.is_none_or(|writes| reads <= writes))
-}
-
-/// Returns the sequence of the kernels with these numbers, in the rounds around them, outer rounds first. `stage`
-/// returns a kernel's program, the values that it reads, and the value that it writes.
+/// Returns the sequence of the kernels with these numbers, in the rounds around them, outer rounds first. `append` adds
+/// a kernel to a sequence.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -45,15 +67,15 @@ pub(crate) fn is_given(stages: &[Stage], value: Name) -> bool {
 /// let product = matmul.lower()?;
 /// // X, W X, W (W X) ..
 /// let rounds = Rounds::new(10, 0..1).carry("Y", "X");
-/// let sequence = in_rounds(|_| (&product, vec!["W".into(), "X".into()], "Y".into()), 0..1, &[rounds]);
+/// let sequence = in_rounds(|sequence, _| sequence.stage(&product, ["W", "X"], "Y"), 0..1, &[rounds]);
 /// assert_eq!(sequence.build().expect("they fit").body().rounds[0].times, 10);
 /// # Ok::<(), polyshard::Error>(())
 /// ```
 ///
 /// # Panics
-/// If rounds name kernels that do not exist, and `stage` panics for them.
-pub fn in_rounds<'p>(
-    stage: impl Copy + Fn(usize) -> (&'p Program, Vec<Name>, Name),
+/// If rounds name kernels that do not exist, and `append` panics for them.
+pub fn in_rounds(
+    append: impl Copy + Fn(Sequence, usize) -> Sequence,
     kernels: Range<usize>,
     rounds: &[Rounds],
 ) -> Sequence {
@@ -62,9 +84,9 @@ pub fn in_rounds<'p>(
         match rounds.iter().position(|rounds| rounds.kernels.start == next) {
             Some(nth) => {
                 let around = &rounds[nth];
-                let mut round = in_rounds(stage, around.kernels.clone(), &rounds[nth + 1..]);
-                for (value, next) in &around.carried {
-                    round = round.carry(*next, *value);
+                let mut round = in_rounds(append, around.kernels.clone(), &rounds[nth + 1..]);
+                for Carry { first, next, value } in &around.carried {
+                    round = round.carry_from(*first, *next, *value);
                 }
                 if let Some((scalar, below)) = around.until {
                     round = round.until(scalar, below);
@@ -73,8 +95,7 @@ pub fn in_rounds<'p>(
                 next = around.kernels.end;
             }
             None => {
-                let (program, inputs, output) = stage(next);
-                sequence = sequence.stage(program, inputs, output);
+                sequence = append(sequence, next);
                 next += 1;
             }
         }
@@ -87,14 +108,33 @@ pub fn in_rounds<'p>(
 pub(crate) struct Around {
     pub(crate) rounds: Vec<Rounds>,
     pub(crate) kept: Vec<Name>,
+    /// Outputs, and the names that they have in the program.
+    pub(crate) called: Vec<(Name, Name)>,
 }
 
 impl Around {
     /// The sequence of all stages, with these programs.
     pub(crate) fn sequence(&self, stages: &[Stage], programs: &[&Program]) -> Sequence {
-        let stage = |nth: usize| (programs[nth], stages[nth].inputs.clone(), stages[nth].output);
-        let sequence = in_rounds(stage, 0..programs.len(), &self.rounds);
-        self.kept.iter().fold(sequence, |sequence, value| sequence.keep(*value))
+        let append = |sequence: Sequence, nth: usize| stages[nth].append(sequence, programs[nth]);
+        let sequence = in_rounds(append, 0..programs.len(), &self.rounds);
+        let sequence = self.kept.iter().fold(sequence, |sequence, value| sequence.keep(*value));
+        self.called.iter().fold(sequence, |sequence, (value, name)| sequence.call(*value, *name))
+    }
+
+    /// The name that a value has in the program as an output, unless another output has taken it.
+    pub(crate) fn output_name(&self, value: Name) -> Option<Name> {
+        let is_taken = self.called.iter().any(|(_, name)| *name == value);
+        let called = self.called.iter().find(|(own, _)| *own == value).map(|(_, name)| *name);
+        called.or_else(|| (!is_taken).then_some(value))
+    }
+
+    /// Whether a value is an input of the program.
+    pub(crate) fn is_given(&self, stages: &[Stage], value: Name) -> bool {
+        let mut carried = self.rounds.iter().flat_map(|rounds| &rounds.carried);
+        let is_begun = carried.any(|carry| carry.value == value && carry.first != value);
+        let reads = stages.iter().position(|stage| stage.reads(value));
+        let writes = stages.iter().position(|stage| stage.output == value);
+        !is_begun && reads.is_some_and(|reads| writes.is_none_or(|writes| reads <= writes))
     }
 
     /// Checks that the rounds contain some of this many kernels, and that overlapping rounds are nested, outer ones
@@ -157,7 +197,7 @@ impl Around {
             (rounds, times)
         });
         let ended = each.filter(move |(rounds, _)| rounds.kernels.end == last + 1);
-        ended.flat_map(|(rounds, times)| rounds.carried.iter().map(move |&(value, next)| (value, next, times)))
+        ended.flat_map(|(rounds, times)| rounds.carried.iter().map(move |carry| (carry.value, carry.next, times)))
     }
 
     /// How often a stage certainly runs, since `until` may end rounds after the first, and how many of these runs may
@@ -171,6 +211,6 @@ impl Around {
 
 /// Whether a value changes in each round.
 fn changes(rounds: &Rounds, stages: &[Stage], value: Name) -> bool {
-    let is_carried = rounds.carried.iter().any(|(carried, _)| *carried == value);
+    let is_carried = rounds.carried.iter().any(|carry| carry.value == value);
     is_carried || stages[rounds.kernels.clone()].iter().any(|stage| stage.output == value)
 }

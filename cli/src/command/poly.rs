@@ -5,8 +5,8 @@ use crate::command::files::{ArrayFile, array_file};
 use crate::error::{CliError, Result};
 use polyshard::layout::{DType, Name, joined};
 use polyshard::machine::Machine;
-use polyshard::planner::SequenceError;
 use polyshard::planner::cost::Cost;
+use polyshard::planner::{Sequence, SequenceError};
 use polyshard::program::{Number, Program};
 use polyshard::runtime::{NpyFile, wider};
 use polyshard::schedule::{LowerError, Schedule, Step};
@@ -232,7 +232,7 @@ impl Kernels {
         };
         let carried = || {
             let mut carried = self.rounds.iter().flat_map(|rounds| &rounds.carried);
-            carried.find(|(value, _)| *value == name).and_then(|(_, next)| declared(*next))
+            carried.find(|carry| carry.value == name).and_then(|carry| declared(carry.next))
         };
         declared(name).or_else(carried).unwrap_or_default()
     }
@@ -315,16 +315,16 @@ impl Kernels {
     /// # Errors
     /// The kernel that does not fit the earlier ones, shown in place.
     fn in_sequence(&self, programs: &[Program]) -> Result<Program> {
-        let stage = |nth: usize| {
+        let append = |sequence: Sequence, nth: usize| {
             let [inputs, output] = values(&self.stages[nth]);
-            (&programs[nth], inputs, output[0])
+            sequence.stage(&programs[nth], inputs, output[0])
         };
-        let sequence = in_rounds(stage, 0..programs.len(), &self.rounds);
+        let sequence = in_rounds(append, 0..programs.len(), &self.rounds);
         let sequence = self.asked.iter().fold(sequence, |sequence, name| sequence.keep(*name));
         if let Some(around) = self.rounds.first() {
             return sequence.build().map_err(|error| self.mistake(around.at.clone(), error.to_string(), None));
         }
-        let first = |count: usize| in_rounds(stage, 0..count, &[]).build();
+        let first = |count: usize| in_rounds(append, 0..count, &[]).build();
         let wrong = |all: Box<SequenceError>| {
             // The first that does not fit the earlier ones.
             let failed = (1..=programs.len()).find_map(|count| Some((count, first(count).err()?)));

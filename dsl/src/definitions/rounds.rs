@@ -28,14 +28,25 @@ use syn::{Expr, Lit, Result, Token, UnOp};
 pub struct Rounds {
     /// The maximum number of rounds.
     pub times: u64,
-    /// Values passed to the next round: the first name has in the next round the value of the second in this one.
-    pub carried: Vec<(Name, Name)>,
+    /// Values passed to the next round.
+    pub carried: Vec<Carry>,
     /// The condition that ends the rounds earlier: a value without dimensions is below a bound.
     pub until: Option<(Name, f64)>,
     /// The kernels, by number.
     pub kernels: Range<usize>,
     /// Where the word `repeat` is in the text, in bytes; empty if the rounds were not parsed from text.
     pub at: Range<usize>,
+}
+
+/// A value that is passed from round to round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Carry {
+    /// Its name in a round, and after the rounds.
+    pub value: Name,
+    /// The value of this name in one round becomes it in the next.
+    pub next: Name,
+    /// The value from before the rounds that it is in the first round.
+    pub first: Name,
 }
 
 impl Rounds {
@@ -45,10 +56,23 @@ impl Rounds {
         Self { times, carried: Vec::new(), until: None, kernels, at: 0..0 }
     }
 
-    /// Passes `next` to the next round as `value`.
+    /// Passes `next` to the next round as `value`, which has a value before the rounds.
     #[must_use]
-    pub fn carry(mut self, next: impl Into<Name>, value: impl Into<Name>) -> Self {
-        self.carried.push((value.into(), next.into()));
+    pub fn carry(self, next: impl Into<Name>, value: impl Into<Name>) -> Self {
+        let value = value.into();
+        self.carry_from(value, next, value)
+    }
+
+    /// Passes `next` to the next round as `value`, which is `first` in the first round.
+    ///
+    /// ```
+    /// use polyshard::text::Rounds;
+    /// let rounds = Rounds::new(10, 1..3).carry_from("start", "next", "x");
+    /// assert_eq!(rounds.to_string(), "repeat(10, x = start, then next)");
+    /// ```
+    #[must_use]
+    pub fn carry_from(mut self, first: impl Into<Name>, next: impl Into<Name>, value: impl Into<Name>) -> Self {
+        self.carried.push(Carry { value: value.into(), next: next.into(), first: first.into() });
         self
     }
 
@@ -63,7 +87,10 @@ impl fmt::Display for Rounds {
     /// As in a file, before the braces.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "repeat({}", self.times)?;
-        self.carried.iter().try_for_each(|(value, next)| write!(f, ", {value} = {next}"))?;
+        self.carried.iter().try_for_each(|Carry { value, next, first }| match first == value {
+            true => write!(f, ", {value} = {next}"),
+            false => write!(f, ", {value} = {first}, then {next}"),
+        })?;
         self.until.iter().try_for_each(|(scalar, below)| write!(f, ", until {scalar} < {below:?}"))?;
         f.write_str(")")
     }
@@ -145,7 +172,8 @@ impl Repeated {
                 number(below, values).ok_or_else(|| unknown(below, "bound that ends the rounds", "a number"))?;
             Ok::<_, syn::Error>((name(scalar), below))
         });
-        let carried = self.carried.iter().map(|(value, next)| (name(value), name(next))).collect();
+        let carried = self.carried.iter().map(|(value, next)| [value, next].map(name));
+        let carried = carried.map(|[value, next]| Carry { value, next, first: value }).collect();
         Ok(Rounds {
             times,
             carried,

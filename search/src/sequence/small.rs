@@ -10,7 +10,7 @@ use super::state::{Best, StageWay, State};
 use crate::SearchError;
 use crate::found::{Found, smaller};
 use crate::space::Space;
-use crate::stages::{Stage, is_given};
+use crate::stages::Stage;
 use crate::stay::{Stay, memory_without};
 use crate::variant::{Along, Variant};
 use polyshard_layout::{Mesh, Name, Sharding};
@@ -237,7 +237,7 @@ impl State<'_> {
         let stages = &self.search.stages;
         let mut others: Vec<(Name, &Sharding)> = Vec::new();
         for (value, sharding) in stages[nth].values().zip(&way.candidate.part().shardings) {
-            if is_given(stages, value)
+            if self.search.around.is_given(stages, value)
                 && value != stages[nth].output
                 && small.given.iter().all(|(name, _)| *name != value)
             {

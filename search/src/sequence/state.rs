@@ -8,7 +8,7 @@ use crate::choice::{Candidate, Open, Part};
 use crate::found::{Found, NOISE};
 use crate::limits::is_over;
 use crate::space::Space;
-use crate::stages::{Stage, is_given};
+use crate::stages::{Around, Stage};
 use crate::stay::{Stay, seconds_without};
 use crate::variant::{Along, Variant};
 use polyshard_dsl::{Clause, Step};
@@ -104,7 +104,7 @@ impl<'a> State<'a> {
             prices: Prices::new(search.machine),
             known,
             memory,
-            besides: besides(&search.stages, &known.kernels, search.ranks as u64),
+            besides: besides(&search.stages, &search.around, &known.kernels, search.ranks as u64),
             until: None,
             until_short: None,
             moves: HashMap::new(),
@@ -284,7 +284,8 @@ impl<'a> State<'a> {
     fn append<'c>(&mut self, nth: usize, way: &'c StageWay, chosen: &mut Chosen<'c>) -> Result<(), SearchError> {
         let stage = &self.search.stages[nth];
         let (output, inputs) = way.candidate.part().shardings.split_last().expect("a kernel has an output");
-        for (value, wanted) in stage.inputs.iter().zip(inputs) {
+        let continued = stage.continued();
+        for (value, wanted) in stage.inputs.iter().zip(inputs).chain(continued.iter().map(|value| (value, output))) {
             let mut places = chosen.arrays.iter().filter(|(name, _)| name == value).map(|(_, sharding)| *sharding);
             let home = places.clone().next();
             if places.any(|sharding| sharding == wanted) {
@@ -461,7 +462,7 @@ impl<'a> State<'a> {
 
 /// For each stage, a lower bound on the bytes that a rank holds on average, while it runs, of values that it neither
 /// reads nor writes: inputs of the program, and values that are read later.
-fn besides(stages: &[Stage], kernels: &[&Kernel], ranks: u64) -> Vec<u64> {
+fn besides(stages: &[Stage], around: &Around, kernels: &[&Kernel], ranks: u64) -> Vec<u64> {
     let mut values: Vec<(Name, u64)> = Vec::new();
     for (stage, kernel) in stages.iter().zip(kernels) {
         for (tensor, value) in kernel.tensors().zip(stage.values()) {
@@ -473,9 +474,10 @@ fn besides(stages: &[Stage], kernels: &[&Kernel], ranks: u64) -> Vec<u64> {
     }
     let is_held = |nth: usize, value: Name| {
         let touches = |stage: &Stage| stage.inputs.contains(&value) || stage.output == value;
-        let is_made = is_given(stages, value) || stages[..nth].iter().any(|stage| stage.output == value);
-        let is_read = stages[nth..].iter().any(|stage| stage.inputs.contains(&value));
-        !touches(&stages[nth]) && (is_given(stages, value) || is_made && is_read)
+        let is_given = around.is_given(stages, value);
+        let is_made = is_given || stages[..nth].iter().any(|stage| stage.output == value);
+        let is_read = stages[nth..].iter().any(|stage| stage.reads(value));
+        !touches(&stages[nth]) && (is_given || is_made && is_read)
     };
     let held = |nth: usize| values.iter().filter(move |(value, _)| is_held(nth, *value));
     let of_stage = |nth: usize| held(nth).fold(0, |all: u64, (_, bytes)| all.saturating_add(*bytes));
