@@ -193,19 +193,28 @@ fn stages(program: &Program, statements: &[Statement]) -> String {
 
 /// The name of the value in an array.
 fn quoted(program: &Program, id: ArrayId) -> String {
+    let id = home(program, id);
     let name = program.array(id).name.as_str();
     if is_called(program, id) { format!("{:?}", format!("{name}_out")) } else { format!("{name:?}") }
 }
 
-/// Whether the output has the name of an input that is another value.
+/// The array that holds a value where it was given or written.
+fn home(program: &Program, id: ArrayId) -> ArrayId {
+    let source = program.moves().find(|moved| moved.target == id).map(|moved| moved.source);
+    source.map_or(id, |source| home(program, source))
+}
+
+/// Whether the output has the name of an input that is another value, and is not just what rounds make of it.
 fn is_called(program: &Program, id: ArrayId) -> bool {
     let (body, name) = (program.body(), program.array(id).name);
     let is_name = |other: &ArrayId| program.array(*other).name == name;
+    let is_read = |first: ArrayId| program.nests().any(|nest| nest.needs().any(|id| home(program, id) == first));
     let mut carried = body.rounds.iter().flat_map(|rounds| &rounds.carried);
     program.array(id).kind == ArrayKind::Output
         && program.of_kind(ArrayKind::Input).iter().any(is_name)
-        && !program.moves().any(|moved| moved.target == id)
-        && !carried.any(|carried| carried.value == id && is_name(&carried.first))
+        && home(program, id) == id
+        && !carried
+            .any(|carried| carried.value == id && is_name(&carried.first) && !is_read(home(program, carried.first)))
 }
 
 /// A kernel of a sequence, with the values that it reads and writes.

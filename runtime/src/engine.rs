@@ -236,7 +236,7 @@ impl<'w, T: Element> Engine<'w, T> {
         match output.sharding() == kernel.output_sharding() {
             true => written.copy(output, from),
             // Later versions of what it writes are elsewhere.
-            false => Written::of(self.world, &output.sharding().clone(), formula).copy(output, from),
+            false => Written::of(self.world, output.sharding(), formula).copy(output, from),
         }
     }
 

@@ -495,12 +495,13 @@ impl Builder {
                 None => return Err(Box::new(SequenceError::Called { value: *value, outputs: names })),
             }
         }
-        let named = own.iter().flat_map(|(name, found)| found.iter().map(|id| (*id, *name)));
-        named.collect::<Vec<_>>().into_iter().for_each(|(id, name)| self.body.arrays[id.0].name = name);
-        match own
-            .iter()
-            .find(|(name, own)| all.iter().any(|id| !own.contains(id) && self.body.arrays[id.0].name == *name))
-        {
+        for (name, found) in &own {
+            found.iter().for_each(|id| self.body.arrays[id.0].name = *name);
+        }
+        let is_twice = |(name, own): &&(Name, Vec<ArrayId>)| {
+            all.iter().any(|id| !own.contains(id) && self.body.arrays[id.0].name == *name)
+        };
+        match own.iter().find(is_twice) {
             Some((name, _)) => Err(Box::new(SequenceError::CalledTwice { name: *name })),
             None => Ok(()),
         }

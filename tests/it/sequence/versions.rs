@@ -205,9 +205,27 @@ fn versions_are_explained() {
     let mains = [&program, &rounds.build().expect("rounds")].map(|program| {
         let [_, (_, text)] = rust_main(program);
         let sequence = text.split_once("Sequence::new()").expect("a sequence").1;
-        sequence.split_once(".build()").expect("its end").0.to_owned()
+        sequence.split_once(".build()").expect("its end").0.trim().to_owned()
     });
-    expect![[r#""#]].assert_eq(&mains.concat());
+    expect![[r#"
+        .version(&inside::schedule().lower()?, ["X"], "X1", "X")
+                .version(&end::schedule().lower()?, ["X"], "X2", "X1")
+                .accumulate(&product::schedule().lower()?, ["A", "X2"], "X3", "X2")
+                .accumulate(&scaled::schedule().lower()?, ["X"], "X4", "X3")
+                .accumulate(&greatest::schedule().lower()?, ["A"], "X_out", "X4")
+                .call("X_out", "X")
+
+        .repeat(2, Sequence::new()
+                        .version(&inside::schedule().lower()?, ["X"], "X1", "X")
+                        .version(&end::schedule().lower()?, ["X"], "X2", "X1")
+                        .accumulate(&product::schedule().lower()?, ["A", "X2"], "X3", "X2")
+                        .accumulate(&scaled::schedule().lower()?, ["X"], "X4", "X3")
+                        .accumulate(&greatest::schedule().lower()?, ["A"], "X5", "X4")
+                        .carry_from("X", "X5", "X_out"))
+                .keep("X_out")
+                .call("X_out", "X")
+    "#]]
+    .assert_eq(&(mains.join("\n\n") + "\n"));
 }
 
 #[test]
@@ -231,7 +249,15 @@ fn only_elements_that_no_version_has_written_are_hinted_at() {
         )),
         hints(begun().version(&product, ["A", "Y"], "Y1", "Y").stage(&inside, ["Y1"], "Z")),
     ];
-    expect![[r#""#]].assert_eq(&(found.join("\n--\n") + "\n"));
+    expect![[r#"
+        `product` reads [0..5] of `Y1`, of which `inside` writes [1..4]; the other elements hold 0: write all elements that are read, or read only those that are written
+        --
+        `product` reads [0..5] of `Y`, of which `inside` writes [1..4]; the other elements hold 0: write all elements that are read, or read only those that are written
+        --
+
+        --
+        `product` reads [0..5] of `Y`, of which `inside` writes [1..4]; the other elements hold 0: write all elements that are read, or read only those that are written
+    "#]].assert_eq(&(found.join("\n--\n") + "\n"));
 }
 
 #[test]
