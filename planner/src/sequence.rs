@@ -122,10 +122,7 @@ impl Sequence {
     /// use polyshard::prelude::*;
     /// let mesh = Mesh::new([("x", 2)]);
     /// let [x] = mesh.axes();
-    /// let step = kernel! {
-    ///     fn step(A: [f64; 6]) -> B: [f64; 6] { B[i] = A[i - 1] + A[i + 1] }
-    ///     where i in 1..5
-    /// };
+    /// let step = kernel! { fn step(A: [f64; 6]) -> B: [f64; 6] { B[i] = A[i - 1] + A[i + 1] for i in 1..5 } };
     /// vars!(i, io, ii);
     /// let step = step.distribute([i], [io], [ii], &mesh).shard("A", [dim(0).at(x)]).shard("B", [dim(0).at(x)]).lower()?;
     ///
