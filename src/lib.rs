@@ -94,14 +94,15 @@ pub use polyshard_search as search;
 /// [`vars!`]; clauses place an array: `m.at(x)`, [`pin`](schedule::pin), [`partial`](schedule::partial).
 pub mod schedule {
     pub use polyshard_dsl::{Clause, Dim, Share, Step, Var, dim, partial, pin};
-    pub use polyshard_polyhedral::{ErrorKind, LowerError, Schedule, Trace};
+    pub use polyshard_polyhedral::{Block, ErrorKind, LowerError, OneKernel, Schedule, Subject, Trace};
 }
 
 /// Kernels, schedules and einsums read from text, as from `.poly` files.
 pub mod text {
     pub use polyshard_dsl::{
-        Carry, Definitions, EinsumError, Given, Mistake, Operand, ParseError, Rounds, Scheduled, Stage, einsum,
-        einsum_broadcast, parse_chain, parse_kernel,
+        BlockKernel, BlockMistake, BlockSpec, Carry, Continued, Definitions, EinsumError, Given, IndexExtent,
+        KernelSteps, Left, Mistake, Operand, ParseError, Rounds, Scheduled, Stage, einsum, einsum_broadcast,
+        parse_chain, parse_kernel,
     };
 }
 
@@ -201,13 +202,28 @@ pub mod prelude {
 /// Items that the macros expand to; not for use by hand.
 #[doc(hidden)]
 pub mod __private {
-    pub use polyshard_dsl::Var;
+    pub use polyshard_dsl::{BlockKernel, BlockSpec, Continued, IndexExtent, Rounds, Var};
     pub use polyshard_layout::Name;
     pub use polyshard_polyhedral::Schedule;
     pub use polyshard_program::{
         Access, Affine, Assign, Comparison, Conditional, DType, Function, KernelSpec, Modulus, Number, ScalarType,
         Value, extent,
     };
+
+    /// Returns a number of rounds; one that does not fit is refused later.
+    #[must_use]
+    pub fn rounds(times: i128) -> u64 {
+        u64::try_from(times).unwrap_or(u64::MAX)
+    }
+
+    /// Returns the bound below which a scalar ends rounds.
+    #[must_use]
+    pub fn bound(below: impl ScalarType) -> f64 {
+        match below.number() {
+            Number::Int(number) => number as f64,
+            Number::Float(number) => number,
+        }
+    }
 
     /// Returns the step that prints as `text`.
     #[must_use]
@@ -225,6 +241,7 @@ pub mod guide {
         )*};
     }
     pages!(
+        blocks "blocks.md",
         building "building.md",
         cluster "cluster.md",
         coming_from "coming-from.md",

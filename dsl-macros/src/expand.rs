@@ -6,7 +6,7 @@
 //! [`KernelSpec`]: polyshard_program::KernelSpec
 
 use polyshard_codegen::Data;
-use polyshard_dsl::{Checked, Element, Tensor, evaluate};
+use polyshard_dsl::{Bound, Checked, CheckedBlock, CheckedPart, Element, Previous, Tensor, evaluate};
 use proc_macro2::{Literal, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
@@ -19,6 +19,75 @@ pub(crate) fn schedule(kernel: &Checked) -> TokenStream {
 
 /// Returns the schedule with no steps, whose scalars have the values of these variables.
 pub(crate) fn schedule_with(kernel: &Checked, variables: &[Ident]) -> TokenStream {
+    let (p, spec) = (private(), spec(kernel, variables));
+    quote! { #p::Schedule::from_spec(#spec) }
+}
+
+/// Returns the schedule of a block with no steps.
+pub(crate) fn block(block: &CheckedBlock) -> TokenStream {
+    let p = private();
+    let pair = |(one, other): &(Ident, Ident)| {
+        let [one, other] = [one, other].map(name_of);
+        quote!((#one, #other))
+    };
+    let pairs = |all: &[(Ident, Ident)]| {
+        let all = all.iter().map(pair);
+        quote!(::std::vec![#(#all),*])
+    };
+    let kernels = block.kernels.iter().map(|CheckedPart { kernel, previous, names }| {
+        let (kernel, names) = (spec(kernel, &kernel.scalars), pairs(names));
+        let previous = match previous {
+            None => quote!(::std::option::Option::None),
+            Some(Previous { version, adds }) => {
+                let value = name_of(version);
+                quote!(::std::option::Option::Some(#p::Continued { value: #value, adds: #adds }))
+            }
+        };
+        quote!(#p::BlockKernel { kernel: #kernel, previous: #previous, names: #names })
+    });
+    let rounds = block.rounds.iter().map(|rounds| {
+        let (times, kernels) = (extent(&rounds.times), &rounds.kernels);
+        let (begin, end) = (kernels.start, kernels.end);
+        let first = |value: &Ident| {
+            rounds.firsts.iter().find(|(other, _)| other == value).map_or(value.clone(), |(_, first)| first.clone())
+        };
+        let carried = rounds.carried.iter().map(|(value, next)| {
+            let [value, next, first] = [value, next, &first(value)].map(name_of);
+            quote!(.carry_from(#first, #next, #value))
+        });
+        let until = rounds.until.iter().map(|(scalar, below)| {
+            let scalar = name_of(scalar);
+            quote_spanned!(below.span()=> .until(#scalar, #p::bound(#below)))
+        });
+        quote!(#p::Rounds::new(#p::rounds(#times), #begin..#end) #(#carried)* #(#until)*)
+    });
+    let indices = block.indices.iter().map(|Bound { index, array, dim, extent: of, access }| {
+        let (index, array, extent) = (name_of(index), name_of(array), extent(of));
+        quote!(#p::IndexExtent { index: #index, array: #array, dim: #dim, extent: #extent, access: #access.into() })
+    });
+    let unset = block.unset.iter().map(|(row, array)| {
+        let array = name_of(array);
+        quote!((#row, #array))
+    });
+    let (name, parameters) = (name_of(&block.name), block.arrays[..block.parameters].iter());
+    let parameters: Vec<_> = parameters.map(|(version, array)| (array.clone(), version.clone())).collect();
+    let [parameters, results, arrays] = [&parameters, &block.results, &block.arrays].map(|all| pairs(all));
+    quote! {
+        #p::Schedule::from_block(#p::BlockSpec {
+            name: #name,
+            kernels: ::std::vec![#(#kernels),*],
+            rounds: ::std::vec![#(#rounds),*],
+            parameters: #parameters,
+            results: #results,
+            arrays: #arrays,
+            indices: ::std::vec![#(#indices),*],
+            unset: ::std::vec![#(#unset),*],
+        })
+    }
+}
+
+/// The kernel as data, whose scalars have the values of these variables.
+fn spec(kernel: &Checked, variables: &[Ident]) -> TokenStream {
     let p = private();
     let tensor = |Tensor { name, extents, .. }: &Tensor| {
         let (name, extents) = (name_of(name), extents.iter().map(extent));
@@ -41,7 +110,7 @@ pub(crate) fn schedule_with(kernel: &Checked, variables: &[Ident]) -> TokenStrea
     let data = data();
     let (target, assign, value) = (data.access(&kernel.target), data.assign(kernel.assign), data.value(&kernel.value));
     quote! {
-        #p::Schedule::from_spec(#p::KernelSpec {
+        #p::KernelSpec {
             name: #name,
             dtype: #dtype,
             inputs: ::std::vec![#(#inputs),*],
@@ -52,7 +121,7 @@ pub(crate) fn schedule_with(kernel: &Checked, variables: &[Ident]) -> TokenStrea
             target: #target,
             assign: #assign,
             value: #value,
-        })
+        }
     }
 }
 

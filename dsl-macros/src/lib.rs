@@ -15,7 +15,7 @@ mod expand;
 mod tests;
 mod vars;
 
-use polyshard_dsl::Definition;
+use polyshard_dsl::{Defined, Definition};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::quote;
 
@@ -42,8 +42,12 @@ pub fn vars(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
 }
 
 fn expand_kernel(input: TokenStream) -> syn::Result<TokenStream> {
-    let Definition { kernel, chain } = syn::parse2(input)?;
-    chain.map_or_else(|| Ok(expand::schedule(&kernel)), |chain| compiled::module(&kernel, &chain))
+    let Definition { of, chain } = syn::parse2(input)?;
+    match (of, chain) {
+        (Defined::Kernel(kernel), Some(chain)) => compiled::module(&kernel, &chain),
+        (Defined::Kernel(kernel), None) => Ok(expand::schedule(&kernel)),
+        (Defined::Block(block), _) => Ok(expand::block(&block)),
+    }
 }
 
 /// Combines several errors into an expression that ends in an error, so that its type does not cause another one.

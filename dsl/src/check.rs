@@ -37,8 +37,11 @@ use quote::ToTokens;
 use syn::{Expr, Ident, RangeLimits, Result};
 
 /// Checks a kernel block.
-pub(crate) fn check(block: Block) -> Result<Checked> {
+pub(crate) fn check(mut block: Block) -> Result<Checked> {
     let mut errors = Errors::default();
+    let scalars: Vec<Ident> =
+        tensors(&block).filter(|one| one.extents.is_empty()).map(|one| one.name.clone()).collect();
+    block.statement.value.read_scalars(&|name| scalars.contains(name));
     let distinct = distinct_tensors(&block, &mut errors);
     let ranges = ranges(&block, &mut errors);
     if !distinct {
@@ -166,11 +169,11 @@ fn is_index(block: &Block, sites: &[&Site], name: &Ident) -> bool {
 /// A tensor or a range that the statement does not use is usually a typing error.
 fn unused(block: &Block, sites: &[&Site], ranges: &[Bounds], errors: &mut Errors) {
     // An access to an unknown tensor was most likely meant for one of the unused ones.
-    let all_known =
-        block.statement.value.accesses().iter().all(|access| tensors(block).any(|tensor| tensor.name == access.tensor));
-    for Tensor { name, .. } in
-        block.inputs.iter().filter(|_| all_known).filter(|tensor| !mentions(&block.statement.tokens, &tensor.name))
-    {
+    let accesses = block.statement.value.accesses();
+    let all_known = accesses.iter().all(|access| tensors(block).any(|tensor| tensor.name == access.tensor));
+    let is_read = |name: &Ident| accesses.iter().any(|access| access.tensor == *name);
+    let inputs = block.inputs.iter().filter(|_| all_known).map(|tensor| &tensor.name);
+    for name in inputs.filter(|name| !is_read(name) && !mentions(&block.statement.tokens, name)) {
         errors.push(name, format!("input `{name}` is never read"), "read it on the right, or remove it");
     }
     for Bounds { var, .. } in ranges {

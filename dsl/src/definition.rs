@@ -1,36 +1,82 @@
-//! The input of `kernel!`: a kernel, optionally followed by the chain of its schedule.
+//! The input of `kernel!`: a kernel or a block of several statements, optionally followed by the chain of its schedule.
 //!
 //! ```text
-//! definition = block chain?         block: syntax.rs, chain: chain.rs
+//! definition = block chain?         block: syntax.rs and blocks.rs, chain: chain.rs
 //! ```
 //!
 //! With a chain, the kernel is compiled with the user's crate; without one, it is an expression that is lowered at run time.
 //! Mistakes of both parts are reported together, since neither is needed to parse the other.
 
+use crate::blocks::{Bound, Elaborated, Names, Part, Previous, elaborate, in_names};
 use crate::chain::{self, Chain};
 use crate::check::check;
 use crate::checked::Checked;
+use crate::errors::{Errors, error};
 use crate::form::Form;
-use crate::syntax::Block;
-use syn::Result;
+use crate::rounds::Repeated;
+use crate::syntax::Function;
+use proc_macro2::TokenStream;
 use syn::parse::{Parse, ParseStream};
+use syn::{Ident, Result};
 
-/// A kernel, optionally with the chain of its schedule.
+/// A kernel or a block, optionally with the chain of its schedule.
 pub struct Definition {
-    /// The kernel.
-    pub kernel: Checked,
+    /// The kernel or the block.
+    pub of: Defined,
     /// The chain.
     pub chain: Option<Chain>,
 }
 
+/// What a macro defines.
+pub enum Defined {
+    /// A kernel of one statement.
+    Kernel(Box<Checked>),
+    /// A block of several statements.
+    Block(CheckedBlock),
+}
+
+/// A block whose statements have no mistakes that the macro can see.
+pub struct CheckedBlock {
+    /// Its name.
+    pub name: Ident,
+    /// The kernels, in order.
+    pub kernels: Vec<CheckedPart>,
+    /// The rounds around kernels, outer ones before inner ones.
+    pub rounds: Vec<Repeated>,
+    /// The number of parameters, which come first among the [arrays](Self::arrays).
+    pub parameters: usize,
+    /// The results, each with its version.
+    pub results: Vec<(Ident, Ident)>,
+    /// Versions, each with its array.
+    pub arrays: Vec<(Ident, Ident)>,
+    /// The extents of indices where they stand alone in accesses.
+    pub indices: Vec<Bound>,
+    /// The rounds, by number, without which an array has no value.
+    pub unset: Vec<(usize, Ident)>,
+}
+
+/// A kernel of a block.
+pub struct CheckedPart {
+    /// The kernel.
+    pub kernel: Checked,
+    /// The version that it continues.
+    pub previous: Option<Previous>,
+    /// The versions that it reads and writes, each with the name that its statement has for it.
+    pub names: Vec<(Ident, Ident)>,
+}
+
 impl Parse for Definition {
     fn parse(input: ParseStream) -> Result<Self> {
-        let block: Block = input.parse()?;
-        if input.is_empty() {
-            return Ok(Self { kernel: check(block)?, chain: None });
-        }
-        match (check(block), chain::parse(input, Form::Macro, None)) {
-            (Ok(kernel), Ok(chain)) => Ok(Self { kernel, chain: Some(chain) }),
+        let tokens: TokenStream = input.fork().parse()?;
+        let function: Function = input.parse()?;
+        let chain = if input.is_empty() { Ok(None) } else { chain::parse(input, Form::Macro, None).map(Some) };
+        match (defined(function, &tokens), chain) {
+            (Ok(Defined::Block(block)), Ok(Some(_))) => {
+                let help =
+                    "leave out the schedule, and add its steps as methods: `block.distribute([i], [io], [ii], &mesh)`";
+                Err(error(&block.name, "a block of several statements is scheduled by methods", help))
+            }
+            (Ok(of), Ok(chain)) => Ok(Self { of, chain }),
             (Err(mut errors), Err(others)) => {
                 errors.combine(others);
                 Err(errors)
@@ -38,4 +84,22 @@ impl Parse for Definition {
             (Err(errors), _) | (_, Err(errors)) => Err(errors),
         }
     }
+}
+
+fn defined(function: Function, tokens: &TokenStream) -> Result<Defined> {
+    if function.is_one_statement() {
+        return Ok(Defined::Kernel(Box::new(check(function.only_statement()?)?)));
+    }
+    let (name, parameters) = (function.name.clone(), function.inputs.len());
+    let mut names = Names::of_file(tokens);
+    names.begin([tokens]);
+    let Elaborated { kernels, rounds, results, indices, unset, names: arrays } =
+        elaborate(function, &[], &mut names, &[])?;
+    let mut errors = Errors::default();
+    let checked = kernels.into_iter().filter_map(|Part { block, previous, names }| {
+        let kernel = errors.take(check(block).map_err(|wrong| in_names(&wrong, &names)))?;
+        Some(CheckedPart { kernel, previous, names })
+    });
+    let kernels = checked.collect();
+    errors.finish(Defined::Block(CheckedBlock { name, kernels, rounds, parameters, results, arrays, indices, unset }))
 }

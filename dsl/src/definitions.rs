@@ -13,7 +13,7 @@
 //! that of `A` in the next.
 //!
 //! ```text
-//! file   = (block ("auto" | chain) | rounds)+        block: syntax.rs, chain: chain.rs
+//! file   = (block ("auto" | chain) | rounds)+        block: syntax.rs and blocks.rs, chain: chain.rs
 //! rounds = "repeat" "(" number ("," (name "=" name | "until" name "<" number))* ")" "{" file "}"
 //! ```
 //!
@@ -23,30 +23,27 @@
 //! The grammar of a kernel is that of `kernel!`. A kernel reads, by name, arrays that earlier kernels have written and input arrays. The
 //! extents of input arrays give the names in extents their values, the same in the whole file.
 
-mod rounds;
-mod values;
-
-pub use rounds::{Carry, Rounds};
-
-use crate::chain;
+use crate::blocks::spec::{BlockKernel, BlockMistake, BlockSpec, Continued, IndexExtent};
+use crate::blocks::{self, Bound, Elaborated, Names, Previous, elaborate, in_names};
+use crate::chain::{self, ChainStep};
 use crate::check::check;
 use crate::check::index::alone;
 use crate::einsum::Operand;
 use crate::errors::{Errors, error, error_at, listed};
 use crate::form::Form;
 use crate::name::name;
+use crate::rounds::{self, DEEPEST, Repeated, Rounds};
 use crate::spec;
 use crate::step::Step;
-use crate::syntax::{Block, Tensor};
+use crate::syntax::{Block, Function, Tensor};
 use crate::text::{ParseError, limited, of_names, placed, read};
+use crate::values::{Unknown, Values, open, written};
 use polyshard_layout::{DType, Name, counted, nearest};
 use polyshard_program::{KernelSpec, Number};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
-use rounds::Repeated;
 use std::ops::Range;
 use syn::spanned::Spanned;
 use syn::{Result, Type};
-use values::{Unknown, Values, open, written};
 
 /// The kernels of a file as written, before their extents are known.
 ///
@@ -68,12 +65,35 @@ pub struct Definitions {
     kernels: Vec<Written>,
     /// Outer rounds precede inner ones.
     rounds: Vec<Repeated>,
+    blocks: Vec<OfBlock>,
 }
 
 /// A kernel as written, and its schedule.
 struct Written {
     block: Block,
     schedule: Scheduled,
+    previous: Option<Previous>,
+    /// The versions of a block that it reads and writes, each with the name that its statement has for it.
+    names: Vec<(Ident, Ident)>,
+}
+
+/// Facts about a block of several statements that are not those of one of its kernels.
+struct OfBlock {
+    name: Ident,
+    /// Its kernels, by number.
+    kernels: Range<usize>,
+    /// Its parameters, by the names of the versions that it reads.
+    inputs: Vec<Tensor>,
+    /// Its results, each with the version that it leaves.
+    results: Vec<(Ident, Ident)>,
+    /// The extents of its indices.
+    indices: Vec<Bound>,
+    /// The rounds, by number, without which an array has no value.
+    unset: Vec<(usize, Ident)>,
+    /// The arrays of versions.
+    names: Vec<(Ident, Ident)>,
+    /// The steps of its schedule; `None` for `auto`.
+    calls: Option<Vec<ChainStep>>,
 }
 
 /// A kernel of a file, whose extents and element type are known.
@@ -83,8 +103,21 @@ pub struct Stage {
     pub kernel: KernelSpec,
     /// Its schedule.
     pub schedule: Scheduled,
-    /// Where the kernel's name is in the text, in bytes.
+    /// The version of its output before it, if it writes a part of it or adds to it.
+    pub previous: Option<Continued>,
+    /// Where the kernel's name, or that of the array that a statement of a block writes, is in the text, in bytes.
     pub at: Range<usize>,
+}
+
+/// An array that a file leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// Its name in the file.
+    pub name: Name,
+    /// The value that it has at the end: the output of a kernel, or carried by rounds.
+    pub value: Name,
+    /// The number of the last kernel that writes it; a round may begin with the value of another array.
+    pub writer: Option<usize>,
 }
 
 /// The schedule of a kernel of a file.
@@ -153,23 +186,23 @@ impl Definitions {
     /// # Errors
     /// All mistakes of the text that do not depend on extents.
     pub fn parse(text: &str) -> std::result::Result<Self, ParseError> {
-        let (kernels, rounds) = read(text, |tokens| {
-            let mut found = Found::default();
+        let (kernels, rounds, blocks) = read(text, |tokens| {
+            let mut found = Found { names: Names::of_file(&tokens), ..Found::default() };
             found.add(tokens, Span::call_site(), 0);
-            let Found { mut errors, kernels, rounds, .. } = found;
+            let Found { mut errors, kernels, rounds, blocks, .. } = found;
             errors.stop()?;
             distinct(&kernels)?;
             rounds::check(&kernels.iter().map(|kernel| &kernel.block.output.name).collect::<Vec<_>>(), &rounds)?;
-            for value in Flow::new(&kernels, &rounds).unknown {
+            for value in Flow::new(&kernels, &rounds, &blocks).unknown {
                 let message = format!(
                     "`{value}` has no value before the rounds: no kernel writes it before them, and none in them reads it from outside"
                 );
                 let help = format!("write or read `{value}` first, or leave `{value} = ..` out");
                 errors.push(value, message, help);
             }
-            errors.finish((kernels, rounds))
+            errors.finish((kernels, rounds, blocks))
         })?;
-        Ok(Self { text: text.to_owned(), kernels, rounds })
+        Ok(Self { text: text.to_owned(), kernels, rounds, blocks })
     }
 
     /// Returns the names of the input arrays, in the order in which kernels first declare them.
@@ -178,14 +211,38 @@ impl Definitions {
         self.declared().into_iter().map(|tensor| name(&tensor.name)).collect()
     }
 
-    /// Returns the arrays that exist at the end, each with the number of the last kernel that writes it: outputs of kernels outside of rounds,
-    /// and carried arrays, of which a round may begin with the value of another one.
+    /// Returns the arrays that exist at the end: outputs of kernels outside of rounds, carried arrays, and the results of blocks.
+    ///
+    /// ```
+    /// let text = "fn f(A: [f32; 8]) -> s: f32 { let B[i] = 2 * A[i]; s = B[i] }\nauto";
+    /// let left = polyshard::text::Definitions::parse(text)?.results();
+    /// assert_eq!(left.iter().map(|left| left.name.as_str()).collect::<Vec<_>>(), ["s"]);
+    /// # Ok::<(), polyshard::Error>(())
+    /// ```
     #[must_use]
-    pub fn results(&self) -> Vec<(Name, Option<usize>)> {
-        let written = Flow::new(&self.kernels, &self.rounds).written;
-        let is_last = |nth: usize| written[nth + 1..].iter().all(|(other, _)| *other != written[nth].0);
-        let last = (0..written.len()).filter(|&nth| is_last(nth));
-        last.map(|nth| (name(written[nth].0), written[nth].1)).collect()
+    pub fn results(&self) -> Vec<Left> {
+        let written = Flow::new(&self.kernels, &self.rounds, &self.blocks).written;
+        let left = written.into_iter().filter_map(|(value, writer)| {
+            let is_of =
+                |block: &&OfBlock| block.names[block.inputs.len()..].iter().any(|(version, _)| version == value);
+            let Some(block) = self.blocks.iter().find(is_of) else {
+                return Some(Left { name: name(value), value: name(value), writer });
+            };
+            let result = block.results.iter().find(|(_, version)| version == value)?;
+            Some(Left { name: name(&result.0), value: name(value), writer })
+        });
+        let mut found: Vec<Left> = Vec::new();
+        for left in left {
+            found.retain(|other| other.name != left.name);
+            found.push(left);
+        }
+        found
+    }
+
+    /// Returns whether a block of the file has several statements, which are kernels on versions of their arrays.
+    #[must_use]
+    pub fn has_blocks(&self) -> bool {
+        !self.blocks.is_empty()
     }
 
     /// Returns the names that numbers can replace, each once, and whether the number must be an integer: yes for extents, bounds, moduli
@@ -214,7 +271,7 @@ impl Definitions {
 
     /// The first declaration of each input array.
     fn declared(&self) -> Vec<&Tensor> {
-        Flow::new(&self.kernels, &self.rounds).inputs
+        Flow::new(&self.kernels, &self.rounds, &self.blocks).inputs
     }
 
     /// Returns the kernels with the extents and the element type of the arrays.
@@ -222,7 +279,17 @@ impl Definitions {
     /// # Errors
     /// All mistakes: arrays that do not fit their declarations, names without a value, and all that `kernel!` rejects.
     pub fn bind(&self, given: &Given<'_>) -> std::result::Result<Vec<Stage>, ParseError> {
-        self.bound(given, &self.kernels, |kernel, values| kernel.bound(values, given.dtype))
+        let mut stages = self.bound(given, &self.kernels, |kernel, values| {
+            kernel.bound(values, given.dtype).map_err(|errors| in_names(&errors, &kernel.names))
+        })?;
+        let finished = self.values(given).and_then(|values| {
+            let mut errors = Errors::default();
+            for block in &self.blocks {
+                errors.take(block.finish(&self.kernels, &mut stages, &values));
+            }
+            errors.finish(stages)
+        });
+        placed(&self.text, finished)
     }
 
     /// Returns the rounds, outer ones before inner ones.
@@ -230,7 +297,16 @@ impl Definitions {
     /// # Errors
     /// If a number of rounds or a bound has no value.
     pub fn rounds(&self, given: &Given<'_>) -> std::result::Result<Vec<Rounds>, ParseError> {
-        self.bound(given, &self.rounds, Repeated::bound)
+        let rounds = self.bound(given, &self.rounds, Repeated::bound)?;
+        let unset = self.blocks.iter().flat_map(|block| &block.unset).filter(|(row, _)| rounds[*row].times == 0);
+        let mut errors = Errors::default();
+        for (_, array) in unset {
+            let message = format!(
+                "`{array}` has no value: the only statements that write it are in rounds, of which there are 0"
+            );
+            errors.push(array, message, "write it before the rounds");
+        }
+        placed(&self.text, errors.finish(rounds))
     }
 
     /// The parts with the given values, or all mistakes.
@@ -356,7 +432,60 @@ impl Written {
             return Err(error(written, message, "write `f32`, `f64`, `i32` or `i64`, or set it: `--type f32`"));
         }
         let kernel = spec::literal(&checked, Form::Text)?;
-        Ok(Stage { kernel, schedule: self.schedule.clone(), at })
+        let of = |previous: &Previous| Continued { value: name(&previous.version), adds: previous.adds };
+        Ok(Stage { kernel, schedule: self.schedule.clone(), previous: self.previous.as_ref().map(of), at })
+    }
+}
+
+impl OfBlock {
+    /// Checks the block as a whole, and divides its schedule into those of its kernels.
+    fn finish(&self, kernels: &[Written], stages: &mut [Stage], values: &Values) -> Result<()> {
+        let names =
+            |names: &[(Ident, Ident)]| names.iter().map(|(one, other)| (name(one), name(other))).collect::<Vec<_>>();
+        let own = kernels[self.kernels.clone()].iter().zip(&stages[self.kernels.clone()]);
+        let kernel = |(written, stage): (&Written, &Stage)| BlockKernel {
+            kernel: stage.kernel.clone(),
+            previous: stage.previous,
+            names: names(&written.names),
+        };
+        let index = |Bound { index, array, dim, extent, access }: &Bound| {
+            let extent = values.evaluate(extent)?;
+            Some(IndexExtent { index: name(index), array: name(array), dim: *dim, extent, access: access.clone() })
+        };
+        let parameters = self.inputs.iter().zip(&self.names).map(|(_, (version, array))| (name(array), name(version)));
+        let spec = BlockSpec {
+            name: name(&self.name),
+            kernels: own.map(kernel).collect(),
+            rounds: Vec::new(),
+            parameters: parameters.collect(),
+            results: names(&self.results),
+            arrays: names(&self.names),
+            indices: self.indices.iter().filter_map(index).collect(),
+            unset: Vec::new(),
+        };
+        let in_place = |mistakes: Vec<BlockMistake>, at: &dyn Fn(usize) -> Ident| {
+            let mut errors = Errors::default();
+            for BlockMistake { of, message, help } in mistakes {
+                errors.push(of.map_or_else(|| self.name.clone(), at), message, help);
+            }
+            errors.finish(())
+        };
+        spec.check().or_else(|mistakes| in_place(mistakes, &|number| self.indices[number].index.clone()))?;
+        let Some(calls) = &self.calls else { return Ok(()) };
+        let steps: Vec<_> = calls.iter().map(|call| call.step.clone()).collect();
+        match spec.divided(&steps) {
+            Err(mistakes) => in_place(mistakes, &|number| calls[number].method.clone()),
+            Ok(divided) => {
+                for (stage, steps) in stages[self.kernels.clone()].iter_mut().zip(divided) {
+                    let place = |number: Option<usize>| {
+                        number.map_or(stage.at.clone(), |number| calls[number].method.span().byte_range())
+                    };
+                    let steps = steps.into_iter().map(|(step, number)| (step, place(number)));
+                    stage.schedule = Scheduled::Steps(steps.collect());
+                }
+                Ok(())
+            }
+        }
     }
 }
 
@@ -371,7 +500,7 @@ struct Flow<'a> {
 }
 
 impl<'a> Flow<'a> {
-    fn new(kernels: &'a [Written], rounds: &'a [Repeated]) -> Self {
+    fn new(kernels: &'a [Written], rounds: &'a [Repeated], blocks: &'a [OfBlock]) -> Self {
         let mut inputs: Vec<&Tensor> = Vec::new();
         let (mut written, mut unknown) = (Vec::<(&Ident, _)>::new(), Vec::new());
         // The rounds around a kernel, outermost first, each with the number of values written before it.
@@ -379,7 +508,13 @@ impl<'a> Flow<'a> {
         for (number, Written { block, .. }) in kernels.iter().enumerate() {
             let begun = rounds.iter().filter(|rounds| rounds.kernels.start == number);
             before.extend(begun.map(|rounds| (rounds, written.len())));
-            for tensor in &block.inputs {
+            // The kernels of a block read its parameters and versions of its arrays.
+            let declared = match blocks.iter().find(|block| block.kernels.contains(&number)) {
+                Some(block) if block.kernels.start == number => &block.inputs[..],
+                Some(_) => &[],
+                None => &block.inputs,
+            };
+            for tensor in declared {
                 let is_known = written.iter().any(|(name, _)| **name == tensor.name);
                 if !is_known && !inputs.iter().any(|other| other.name == tensor.name) {
                     inputs.push(tensor);
@@ -395,7 +530,8 @@ impl<'a> Flow<'a> {
                     let is_input = inputs.iter().any(|tensor| tensor.name == *value);
                     is_input || written.iter().any(|(name, _)| *name == value)
                 };
-                unknown.extend(rounds.carried.iter().map(|(value, _)| value).filter(|value| !is_declared(value)));
+                let values = rounds.carried.iter().map(|(value, _)| value);
+                unknown.extend(values.filter(|value| !rounds.has_first(value) && !is_declared(value)));
                 written.extend(rounds.carried.iter().map(|(value, next)| (value, writer(next))));
             }
         }
@@ -410,14 +546,11 @@ fn is_open(element: &Type) -> bool {
 }
 
 /// A kernel's tokens, and those after it up to the next kernel.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Part {
     kernel: TokenStream,
     chain: TokenStream,
 }
-
-/// The maximum number of rounds around a kernel, so that deep nesting cannot exhaust the stack.
-const DEEPEST: usize = 8;
 
 /// The help for a file without a kernel.
 const KERNEL: &str = "write `fn f(A: [f32; m, n]) -> B: [f32; m, n] { B[i, j] = A[i, j] }`, and its schedule after it";
@@ -430,6 +563,10 @@ struct Found {
     is_broken: bool,
     kernels: Vec<Written>,
     rounds: Vec<Repeated>,
+    blocks: Vec<OfBlock>,
+    /// The versions that blocks leave of the arrays that they return, where these have other names.
+    left: Vec<(Ident, Ident)>,
+    names: Names,
 }
 
 impl Found {
@@ -458,7 +595,7 @@ impl Found {
             // The chain after the kernel of rounds that cannot be parsed belongs to no part.
             is_skipped &= !begins;
             if in_chain && begins {
-                self.kernels.extend(self.errors.take(std::mem::take(&mut part).read()));
+                self.read(std::mem::take(&mut part));
                 in_chain = false;
             }
             if repeats && part.kernel.is_empty() {
@@ -488,7 +625,7 @@ impl Found {
             }
         }
         if !part.kernel.is_empty() {
-            self.kernels.extend(self.errors.take(part.read()));
+            self.read(part);
         } else if is_empty(self) == before && !self.is_broken {
             self.errors.add(error_at(around, "there is no kernel", KERNEL));
         }
@@ -510,17 +647,95 @@ impl Found {
         let number = self.rounds.len();
         let is_read = repeated.is_some();
         self.rounds.extend(repeated);
+        let before = self.left.clone();
         self.add(body.stream(), body.span_open(), depth);
+        // What a round leaves has its name within the round only, unless it is carried.
+        let left = std::mem::replace(&mut self.left, before);
         if is_read {
             self.rounds[number].kernels.end = self.kernels.len();
+            self.rounds[number].rename(&self.left, &left);
         }
+    }
+
+    /// Adds the kernels of a part.
+    fn read(&mut self, part: Part) {
+        let added = part.read().and_then(|(function, calls)| match function.is_one_statement() {
+            true => self.one_statement(function, calls),
+            false => self.block(function, calls, &part),
+        });
+        self.errors.take(added);
+    }
+
+    fn one_statement(&mut self, function: Function, calls: Option<Vec<ChainStep>>) -> Result<()> {
+        let mut block = function.only_statement()?;
+        let output = &block.output.name;
+        if self.blocks.iter().any(|block| block.results.iter().any(|(result, _)| result == output)) {
+            let message = format!("`{output}` is returned by an earlier block");
+            return Err(error(output, message, "give it a name of its own"));
+        }
+        let is_scalar =
+            |name: &Ident| block.inputs.iter().any(|tensor| tensor.name == *name && tensor.extents.is_empty());
+        block.statement.value.read_scalars(&is_scalar);
+        let mut names = Vec::new();
+        let mut calls = calls;
+        for (array, version) in &self.left {
+            let renamed = |name: &Ident| Ident::new(&version.to_string(), name.span());
+            for tensor in block.inputs.iter_mut().filter(|tensor| tensor.name == *array) {
+                names.push((version.clone(), array.clone()));
+                tensor.name = renamed(&tensor.name);
+            }
+            block.statement.value.visit_accesses(&mut |access| {
+                if access.tensor == *array {
+                    access.tensor = renamed(&access.tensor);
+                }
+            });
+            let of_steps = calls.iter_mut().flatten().filter_map(|call| call.step.tensor_mut());
+            of_steps.filter(|tensor| **tensor == name(array)).for_each(|tensor| *tensor = name(version));
+        }
+        block.inputs.iter().chain([&block.output]).for_each(|tensor| self.names.note(&tensor.name));
+        let steps = |calls: Vec<ChainStep>| {
+            calls.into_iter().map(|call| (call.step, call.method.span().byte_range())).collect()
+        };
+        let schedule = calls.map_or(Scheduled::Auto, |calls| Scheduled::Steps(steps(calls)));
+        self.kernels.push(Written { block, schedule, previous: None, names });
+        Ok(())
+    }
+
+    fn block(&mut self, function: Function, calls: Option<Vec<ChainStep>>, part: &Part) -> Result<()> {
+        let name = function.name.clone();
+        self.names.begin([&part.kernel, &part.chain]);
+        let mut inputs = function.inputs.clone();
+        for tensor in &mut inputs {
+            if let Some((_, version)) = self.left.iter().find(|(array, _)| *array == tensor.name) {
+                tensor.name = Ident::new(&version.to_string(), tensor.name.span());
+            }
+        }
+        let sharded = calls.iter().flatten().filter_map(|call| match &call.step {
+            Step::Shard { tensor, .. } => Some(*tensor),
+            _ => None,
+        });
+        let block = elaborate(function, &self.left, &mut self.names, &sharded.collect::<Vec<_>>())?;
+        let Elaborated { kernels, rounds, results, indices, unset, names } = block;
+        let (first, row) = (self.kernels.len(), self.rounds.len());
+        self.kernels.extend(kernels.into_iter().map(|part| {
+            let blocks::Part { block, previous, names } = part;
+            Written { block, schedule: Scheduled::Auto, previous, names }
+        }));
+        self.rounds.extend(rounds.into_iter().map(|rounds| rounds.after(first)));
+        self.left.retain(|(array, _)| results.iter().all(|(result, _)| result != array));
+        self.left.extend(results.iter().filter(|(array, version)| array != version).cloned());
+        let unset = unset.into_iter().map(|(number, array)| (number + row, array)).collect();
+        let kernels = first..self.kernels.len();
+        self.blocks.push(OfBlock { name, kernels, inputs, results, indices, unset, names, calls });
+        Ok(())
     }
 }
 
 impl Part {
-    /// The kernel and its schedule. A mistake at the end of either is reported on its last token, since more text follows it.
-    fn read(self) -> Result<Written> {
-        let Self { kernel, chain } = self;
+    /// The block and the steps of its schedule; `None` for `auto`. A mistake at the end of either is reported on its last token, since more
+    /// text follows it.
+    fn read(&self) -> Result<(Function, Option<Vec<ChainStep>>)> {
+        let Self { kernel, chain } = self.clone();
         let kernel_ends = end(&kernel);
         if let Some(TokenTree::Ident(first)) = kernel.clone().into_iter().next()
             && first != "fn"
@@ -534,7 +749,7 @@ impl Part {
         {
             return Err(error(&first, format!("a kernel cannot begin with `{first}`"), "comments begin with `//`"));
         }
-        let block: Block = syn::parse2(limited(kernel)?).map_err(|error| at_end(error, kernel_ends))?;
+        let block: Function = syn::parse2(limited(kernel)?).map_err(|error| at_end(error, kernel_ends))?;
         let (first, rest) = {
             let mut tokens = chain.clone().into_iter();
             (tokens.next(), tokens.next())
@@ -544,7 +759,7 @@ impl Part {
                 let message = format!("`{}` has no mesh and no schedule", block.name);
                 return Err(error(&block.name, message, "write `mesh(x: 2)` and steps after it, or `auto`"));
             }
-            (Some(TokenTree::Ident(word)), None) if word == "auto" => Scheduled::Auto,
+            (Some(TokenTree::Ident(word)), None) if word == "auto" => None,
             (Some(TokenTree::Ident(word)), None) if nearest(&word.to_string(), ["auto"]).is_some() => {
                 return Err(error(&word, format!("no schedule `{word}`"), "did you mean `auto`?"));
             }
@@ -556,12 +771,10 @@ impl Part {
                 let parser = |input: syn::parse::ParseStream| chain::parse(input, Form::Text, None);
                 let chain =
                     syn::parse::Parser::parse2(parser, of_names(chain)?).map_err(|error| at_end(error, chain_ends))?;
-                Scheduled::Steps(
-                    chain.calls.into_iter().map(|call| (call.step, call.method.span().byte_range())).collect(),
-                )
+                Some(chain.calls)
             }
         };
-        Ok(Written { block, schedule })
+        Ok((block, schedule))
     }
 }
 

@@ -26,8 +26,10 @@
 //! | `syntax`, `value`, `brackets`, `name`, `constant` | what is written, not yet checked |
 //! | `check`, `checked`, `errors`, `form` | what it means, or every mistake |
 //! | `chain`, `step` | steps, in a chain and as data |
-//! | `definition`, `definitions`, `einsum`, `text`, `spec` | kernels in macros, files, einsums and texts, and as data |
+//! | `blocks` | the statements of a block as kernels, and its schedule as theirs |
+//! | `definition`, `definitions`, `rounds`, `values`, `einsum`, `text`, `spec` | kernels in macros, files, einsums and texts, and as data |
 
+mod blocks;
 mod brackets;
 mod chain;
 mod check;
@@ -39,6 +41,7 @@ mod einsum;
 pub mod errors;
 mod form;
 mod name;
+mod rounds;
 mod spec;
 mod step;
 mod syntax;
@@ -46,14 +49,18 @@ mod syntax;
 mod tests;
 mod text;
 mod value;
+mod values;
 
+pub use blocks::spec::{BlockKernel, BlockMistake, BlockSpec, Continued, IndexExtent, KernelSteps};
+pub use blocks::{Bound, Previous};
 pub use chain::{Chain, ChainStep};
 pub use checked::{Bounds, Checked, Element};
 pub use constant::evaluate;
-pub use definition::Definition;
-pub use definitions::{Carry, Definitions, Given, Rounds, Scheduled, Stage};
+pub use definition::{CheckedBlock, CheckedPart, Defined, Definition};
+pub use definitions::{Definitions, Given, Left, Scheduled, Stage};
 pub use einsum::{EinsumError, Operand, einsum, einsum_broadcast};
 pub use name::name;
+pub use rounds::{Carry, Repeated, Rounds};
 pub use step::{Clause, Dim, Share, Step, Var, dim, partial, pin};
 pub use syntax::Tensor;
 pub use text::{Mistake, ParseError, parse_chain, parse_kernel};

@@ -178,6 +178,10 @@ pub enum Step {
     Tensorize { loops: Vec<Name>, kind: Option<LeafKind> },
     /// See `Schedule::expect`.
     Expect { tensor: Name, pattern: Pattern },
+    /// See `Schedule::of`: the following steps apply to the statements of a block that write this array only.
+    Of { tensor: Name },
+    /// See `Schedule::of_all`: the following steps apply to all statements again.
+    OfAll,
     /// See `Schedule::expect_overlap`: at least this share of the transfer can be hidden.
     ExpectOverlap { tensor: Name, share: Share },
 }
@@ -222,6 +226,21 @@ impl Step {
         self.written().0
     }
 
+    /// The tensor that it names.
+    pub(crate) fn tensor_mut(&mut self) -> Option<&mut Name> {
+        match self {
+            Self::Shard { tensor, .. }
+            | Self::Communicate { tensor, .. }
+            | Self::Halo { tensor, .. }
+            | Self::InteriorFirst { tensor }
+            | Self::Reassociate { tensor }
+            | Self::Expect { tensor, .. }
+            | Self::Of { tensor }
+            | Self::ExpectOverlap { tensor, .. } => Some(tensor),
+            _ => None,
+        }
+    }
+
     /// The method's name, and its arguments as text.
     fn written(&self) -> (&'static str, String) {
         match self {
@@ -248,6 +267,8 @@ impl Step {
                 (method, format!("[{}], {kind}", joined(loops, ", ")))
             }
             Self::Expect { tensor, pattern } => ("expect", format!("{tensor}, {pattern}")),
+            Self::Of { tensor } => ("of", tensor.to_string()),
+            Self::OfAll => ("of_all", String::new()),
             Self::ExpectOverlap { tensor, share } => ("expect_overlap", format!("{tensor}, {share}")),
         }
     }

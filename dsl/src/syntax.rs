@@ -1,34 +1,77 @@
 //! The kernel block as written: parsed, with its spans, and not yet checked.
 //!
 //! ```text
-//! /// docs
-//! pub? fn NAME(A: [T; extent, ..], ..) -> C: [T; ..] {
-//!     C[index, ..] OP value  (for q in start..end)*  ;?
-//! }
+//! block     = docs "pub"? "fn" NAME "(" tensor, .. ")" "->" (result | "(" result, .. ")") "{" item* "}"
+//! tensor    = NAME ":" (TYPE | "[" TYPE ";" extent, .. "]")          result = tensor | NAME of a parameter
+//! item      = statement ";" | "let" tensor ";" | "repeat" "(" COUNT ("," "until" condition)? ")" "{" item* "}"
+//! statement = range* "let"? target OP value range*                   the last ";" may be left out
+//! target    = NAME ("[" index, .. "]")?                              range = "for" NAME "in" start ".." end
 //! ```
 //!
-//! `OP` is one of `=`, `+=`, `*=`, `max=` and `min=`, and ranges may also precede the statement. The grammar of `value` is in
-//! `value.rs`. A tensor of no dimensions is declared by its type alone, and has empty brackets where it is used:
+//! `OP` is one of `=`, `+=`, `*=`, `max=` and `min=`. The grammar of `value` and `condition` is in `value.rs`. A tensor of no
+//! dimensions is declared by its type alone:
 //!
 //! ```text
-//! fn largest(A: [f32; m, n]) -> s: f32 { s[] max= abs(A[i, j]) }
+//! fn largest(A: [f32; m, n]) -> s: f32 { s max= abs(A[i, j]) }
 //! fn inner(A: [f32; n]) -> B: [f32; n] { B[i] = A[i - 1] + A[i + 1] for i in 1..n - 1 }
 //! ```
+//!
+//! A block of one statement is a [`Block`], which `check` takes; `blocks` makes such kernels of the statements of a longer one.
 //!
 //! No name is looked up here: it may be a tensor, an index or a scalar, and an index may be any Rust expression. `check` decides, so
 //! that it can report every mistake at once.
 
-use crate::errors::{error, error_at};
-use crate::value::{Access, Value};
+use crate::errors::{Errors, error, error_at};
+use crate::value::{Access, Condition, Value};
 use polyshard_layout::joined;
 use polyshard_program::Assign;
-use proc_macro2::TokenStream;
+use proc_macro2::{TokenStream, TokenTree};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Expr, Ident, Result, Token, Type, Visibility, braced, bracketed, parenthesized, token};
 
-/// The function-like part of the block.
+/// A block of any number of statements.
+pub(crate) struct Function {
+    pub(crate) docs: Vec<Attribute>,
+    pub(crate) vis: Visibility,
+    pub(crate) name: Ident,
+    pub(crate) inputs: Vec<Tensor>,
+    pub(crate) results: Vec<Returned>,
+    pub(crate) items: Vec<Item>,
+}
+
+/// A result of a block.
+pub(crate) enum Returned {
+    Declared(Box<Tensor>),
+    /// The final value of a parameter.
+    Parameter(Ident),
+}
+
+/// A part of the body of a block.
+pub(crate) enum Item {
+    /// A statement, and whether it declares what it writes.
+    Statement(Box<Line>, bool),
+    /// `let Y: [T; n]`
+    Declared(Tensor),
+    Repeat(Repeat),
+}
+
+/// A statement with its ranges.
+pub(crate) struct Line {
+    pub(crate) statement: Statement,
+    pub(crate) ranges: Vec<Range>,
+}
+
+/// `repeat(100, until s < 1e-9) { .. }`
+pub(crate) struct Repeat {
+    pub(crate) at: Ident,
+    pub(crate) times: Expr,
+    pub(crate) until: Option<Condition>,
+    pub(crate) items: Vec<Item>,
+}
+
+/// A block of one statement.
 #[derive(Clone)]
 pub(crate) struct Block {
     pub(crate) docs: Vec<Attribute>,
@@ -80,6 +123,60 @@ impl Tensor {
 
 impl Parse for Block {
     fn parse(input: ParseStream) -> Result<Self> {
+        Function::parse(input)?.only_statement()
+    }
+}
+
+impl Function {
+    /// Whether it is a kernel of one statement, and not a block whose statements are kernels.
+    pub(crate) fn is_one_statement(&self) -> bool {
+        matches!((&self.items[..], &self.results[..]), ([Item::Statement(_, false)], [Returned::Declared(_)]))
+    }
+
+    /// The kernel, if it is one statement.
+    pub(crate) fn only_statement(self) -> Result<Block> {
+        let Self { docs, vis, name, inputs, results, items } = self;
+        let [result] = <[Returned; 1]>::try_from(results).map_err(|results| {
+            let help = "write a kernel for each output; a later one may read what an earlier one writes";
+            error(results.get(1).map_or(&name, Returned::name), "a kernel has one output", help)
+        })?;
+        let Returned::Declared(output) = result else {
+            return Err(error(result.name(), "the output has no extents", NAMED));
+        };
+        let mut items = items.into_iter();
+        match (items.next(), items.next()) {
+            (Some(Item::Statement(line, false)), None) => {
+                let Line { statement, ranges } = *line;
+                Ok(Block { docs, vis, name, inputs, output: *output, statement, ranges })
+            }
+            (_, Some(second)) => Err(error(second.tokens(), ONE_STATEMENT, SEVERAL)),
+            (Some(only), None) => Err(error(only.tokens(), ONE_STATEMENT, SEVERAL)),
+            (None, None) => Err(error(&name, "a kernel needs a statement", STATEMENT)),
+        }
+    }
+}
+
+impl Returned {
+    pub(crate) fn name(&self) -> &Ident {
+        match self {
+            Self::Declared(tensor) => &tensor.name,
+            Self::Parameter(name) => name,
+        }
+    }
+}
+
+impl Item {
+    /// The tokens at which an error on it is shown.
+    fn tokens(&self) -> TokenStream {
+        match self {
+            Self::Statement(line, _) => line.statement.tokens.clone(),
+            Self::Declared(Tensor { name, .. }) | Self::Repeat(Repeat { at: name, .. }) => quote::quote!(#name),
+        }
+    }
+}
+
+impl Parse for Function {
+    fn parse(input: ParseStream) -> Result<Self> {
         let docs = input.call(Attribute::parse_outer)?;
         if let Some(other) = docs.iter().find(|attribute| !attribute.path().is_ident("doc")) {
             return Err(error(other, "a kernel takes no attributes", "write documentation comments only"));
@@ -93,15 +190,13 @@ impl Parse for Block {
         }
         let arguments;
         parenthesized!(arguments in input);
-        let inputs = Punctuated::<Tensor, Token![,]>::parse_terminated(&arguments)?.into_iter().collect();
-        let output = output(input)?;
-        if input.peek(Token![,]) {
-            return Err(several_outputs(input));
-        }
+        let inputs: Vec<Tensor> = Punctuated::<Tensor, Token![,]>::parse_terminated(&arguments)?.into_iter().collect();
+        let results = results(input, &inputs)?;
         let body;
         braced!(body in input);
-        let (statement, ranges) = statement(&body)?;
-        Ok(Self { docs, vis, name, inputs, output, statement, ranges })
+        let mut errors = Errors::default();
+        let items = items(&body, &mut errors);
+        errors.finish(Self { docs, vis, name, inputs, results, items })
     }
 }
 
@@ -130,53 +225,162 @@ impl Parse for Tensor {
     }
 }
 
+const NAMED: &str = "name the output and its extents: `-> C: [f32; m, n]`";
+const ONE_STATEMENT: &str = "a kernel is one statement";
+const SEVERAL: &str = "several statements are for `.poly` files; ranges `for q in 0..n` stand before the `;`";
+const STATEMENT: &str = "write the statement as `C[m, n] += A[m, k] * B[k, n]`";
+
 /// `-> C: [f32; m, n]`. Unlike in Rust, the name is part of the declaration, so the error on a missing one shows the syntax.
-fn output(input: ParseStream) -> Result<Tensor> {
-    let help = "name the output and its extents: `-> C: [f32; m, n]`";
+fn results(input: ParseStream, inputs: &[Tensor]) -> Result<Vec<Returned>> {
     if !input.peek(Token![->]) {
-        return Err(error_at(input.span(), "expected the output", help));
+        return Err(error_at(input.span(), "expected the output", NAMED));
     }
     input.parse::<Token![->]>()?;
-    if input.peek(token::Paren) {
-        return Err(several_outputs(input));
+    if !input.peek(token::Paren) {
+        let only = result(input, inputs)?;
+        return match input.peek(Token![,]) {
+            true => {
+                Err(error_at(input.span(), "several outputs stand in parentheses", "write `-> (X: [f32; n], s: f32)`"))
+            }
+            false => Ok(vec![only]),
+        };
     }
-    if !(input.peek(Ident) && input.peek2(Token![:])) || input.peek2(Token![::]) {
-        return Err(error_at(input.span(), "the output has no name", help));
+    let several;
+    parenthesized!(several in input);
+    let mut results = Vec::new();
+    while !several.is_empty() {
+        results.push(result(&several, inputs)?);
+        if !several.is_empty() {
+            several.parse::<Token![,]>()?;
+        }
     }
-    input.parse()
+    match results.is_empty() {
+        true => Err(error_at(several.span(), "a kernel has an output", NAMED)),
+        false => Ok(results),
+    }
 }
 
-/// The error for a second output.
-fn several_outputs(input: ParseStream) -> syn::Error {
-    let help = "write a kernel for each output; a later one may read what an earlier one writes";
-    error_at(input.span(), "a kernel has one output", help)
+/// A tensor, or the name of a parameter.
+fn result(input: ParseStream, inputs: &[Tensor]) -> Result<Returned> {
+    if input.peek(Ident) && input.peek2(Token![:]) && !input.peek2(Token![::]) {
+        return input.parse().map(Box::new).map(Returned::Declared);
+    }
+    let ahead = input.fork();
+    match ahead.parse::<Ident>() {
+        Ok(name) if inputs.iter().any(|tensor| tensor.name == name) && !ahead.peek(Token![::]) => {
+            input.parse().map(Returned::Parameter)
+        }
+        _ => Err(error_at(input.span(), "the output has no name", NAMED)),
+    }
 }
 
-/// The body, with ranges before or after the statement.
+/// The contents of braces. After a mistake, the next item is parsed.
+fn items(body: ParseStream, errors: &mut Errors) -> Vec<Item> {
+    let mut items = Vec::new();
+    while !body.is_empty() {
+        match item(body, errors) {
+            Ok(item) => items.push(item),
+            Err(error) => {
+                errors.add(error);
+                skip(body);
+            }
+        }
+    }
+    items
+}
+
+/// Skips the rest of an item.
+fn skip(body: ParseStream) {
+    while !body.is_empty() {
+        if body.parse::<Option<Token![;]>>().is_ok_and(|end| end.is_some()) {
+            return;
+        }
+        // Any token tree can be parsed.
+        let _ = body.parse::<TokenTree>();
+    }
+}
+
+fn item(body: ParseStream, errors: &mut Errors) -> Result<Item> {
+    if body.peek(Ident) && body.peek2(token::Paren) {
+        let ahead: Ident = body.fork().parse()?;
+        if ahead == "repeat" {
+            return repeat(body, errors).map(Item::Repeat);
+        }
+    }
+    if body.peek(Token![let]) && body.peek2(Ident) && body.peek3(Token![:]) {
+        body.parse::<Token![let]>()?;
+        let declared = body.parse().map(Item::Declared)?;
+        return end(body).map(|()| declared);
+    }
+    let (line, is_let) = line(body)?;
+    end(body).map(|()| Item::Statement(Box::new(line), is_let))
+}
+
+/// The `;` after an item, which the last one may lack.
+fn end(body: ParseStream) -> Result<()> {
+    match body.parse::<Option<Token![;]>>()? {
+        None if !body.is_empty() => Err(crate::value::unexpected(body)),
+        _ => Ok(()),
+    }
+}
+
+/// `repeat(100, until s < 1e-9) { .. }`
+fn repeat(body: ParseStream, errors: &mut Errors) -> Result<Repeat> {
+    let at = body.parse()?;
+    let header;
+    parenthesized!(header in body);
+    let help = "write how many rounds and, optionally, what ends them: `repeat(100, until s < 1e-9)`";
+    let (times, mut until) = (header.parse()?, None);
+    if header.parse::<Option<Token![,]>>()?.is_some() && !header.is_empty() {
+        let word: Ident = header.parse()?;
+        if word != "until" || header.peek(Token![=]) {
+            let help =
+                "inside a block, arrays keep their values from round to round; write `until s < 1e-9` or nothing";
+            return Err(error(&word, format!("expected `until`, found `{word}`"), help));
+        }
+        until = Some(header.parse()?);
+    }
+    if !header.is_empty() {
+        return Err(error(header.parse::<TokenStream>()?, "unexpected after the condition", help));
+    }
+    if !body.peek(token::Brace) {
+        return Err(error_at(body.span(), "rounds need braces", "write `repeat(100) { .. }`"));
+    }
+    let inner;
+    braced!(inner in body);
+    body.parse::<Option<Token![;]>>()?;
+    Ok(Repeat { at, times, until, items: items(&inner, errors) })
+}
+
+/// The body of a kernel, with ranges before or after the statement.
 pub(crate) fn statement(body: ParseStream) -> Result<(Statement, Vec<Range>)> {
-    let tokens = body.fork().parse()?;
+    let (Line { statement, ranges }, is_let) = line(body)?;
+    end(body)?;
+    if is_let || !body.is_empty() {
+        let rest = if is_let { statement.tokens } else { body.parse()? };
+        return Err(error(rest, ONE_STATEMENT, SEVERAL));
+    }
+    Ok((statement, ranges))
+}
+
+/// A statement with its ranges, and whether it has a `let`.
+fn line(body: ParseStream) -> Result<(Line, bool)> {
+    let (all, mut tokens) = (body.fork(), TokenStream::new());
+    while !all.is_empty() && !all.peek(Token![;]) {
+        tokens.extend([all.parse::<TokenTree>()?]);
+    }
     let mut ranges = Vec::new();
     while body.peek(Token![for]) {
         ranges.push(range(body)?);
     }
+    let is_let = body.parse::<Option<Token![let]>>()?.is_some();
     let target = target(body)?;
     let assign = assign(body)?;
     let value = body.parse()?;
     while body.peek(Token![for]) {
         ranges.push(range(body)?);
     }
-    let end = body.parse::<Option<Token![;]>>()?;
-    if !body.is_empty() {
-        return Err(match end {
-            Some(_) => error(
-                body.parse::<TokenStream>()?,
-                "a kernel is one statement",
-                "write a kernel for each statement; ranges `for q in 0..n` stand before the `;`",
-            ),
-            None => crate::value::unexpected(body),
-        });
-    }
-    Ok((Statement { target, assign, value, tokens }, ranges))
+    Ok((Line { statement: Statement { target, assign, value, tokens }, ranges }, is_let))
 }
 
 /// `for q in 0..n`. With a brace after it, it would be a Rust loop, which is rejected.
@@ -203,12 +407,22 @@ fn comma(input: ParseStream, message: &str) -> syn::Error {
     error_at(input.span(), message, "write one after the other: `for i in 0..m for j in 0..n`")
 }
 
+/// An access, which a tensor of no dimensions may be without brackets.
 fn target(input: ParseStream) -> Result<Access> {
     if input.peek(Ident) && input.peek2(token::Bracket) {
         return input.parse();
     }
+    let ahead = input.fork();
+    if let Ok(name) = ahead.parse::<Ident>()
+        && ahead.fork().call(assign).is_ok()
+        && name != "max"
+        && name != "min"
+    {
+        input.parse::<Ident>()?;
+        return Ok(Access::scalar(name));
+    }
     let at = if input.peek(Ident::peek_any) { input.call(Ident::parse_any)?.span() } else { input.span() };
-    Err(error_at(at, "expected an access to the output", "write the statement as `C[m, n] += A[m, k] * B[k, n]`"))
+    Err(error_at(at, "expected an access to the output", STATEMENT))
 }
 
 /// `=`, `+=`, `*=`, `max=` or `min=`: apart from `=`, the operations whose terms may be combined in any grouping. `-=` and `/=` are not

@@ -123,7 +123,7 @@ pub fn parse_kernel(text: &str) -> std::result::Result<KernelSpec, ParseError> {
 ///     "line 1, column 17: expected `,`\nhelp: write `.split(k, ko, ki, 64)`\n\
 ///      line 2, column 2: no schedule step `tile`\nhelp: the steps are `split`, `divide`, `reorder`, `fuse`, \
 ///      `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, \
-///      `tensorize_as`, `tensorize_with`, `expect` and `expect_overlap`"
+///      `tensorize_as`, `tensorize_with`, `expect`, `expect_overlap`, `of` and `of_all`"
 /// );
 /// # Ok::<(), polyshard::Error>(())
 /// ```
@@ -198,6 +198,8 @@ pub(crate) fn placed<T>(text: &str, read: Result<T>) -> std::result::Result<T, P
     read.map_err(|errors| {
         let mut mistakes: Vec<_> = errors.into_iter().map(|error| mistake(text, &error)).collect();
         mistakes.sort_by_key(|mistake| (mistake.line, mistake.column));
+        // Kernels of a block have declarations in common.
+        mistakes.dedup();
         ParseError { mistakes }
     })
 }

@@ -4,10 +4,11 @@
 //! value   = product (("+" | "-") product)*
 //! product = unary (("*" | "/") unary)*
 //! unary   = "-" unary | atom
-//! atom    = "(" value ")" | choice | number | access ("else" outside)? | name "(" value, .. ")" | name
+//! atom    = "(" value ")" | choice | number | "inf" | access ("else" outside)? | name "(" value, .. ")" | name
 //! access  = name "[" expr, .. "]"                    of Rust: `2*i + r - 1`
 //! outside = "-"? (number | name)                     where an index is outside of the tensor
-//! choice  = "if" value compare value "{" value "}" "else" ("{" value "}" | choice)
+//! choice  = "if" condition "{" value "}" "else" ("{" value "}" | choice)
+//! condition = and ("||" and)*        and = not ("&&" not)*        not = "!" not | "(" condition ")" | value compare value
 //! compare = "<" | "<=" | ">" | ">=" | "==" | "!="
 //! ```
 //!
@@ -19,11 +20,11 @@
 use crate::errors::{error, error_at};
 use polyshard_layout::joined;
 use polyshard_program::Comparison;
-use proc_macro2::{TokenStream, TokenTree};
+use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
-use syn::{Expr, Ident, Lit, Result, Token, braced, bracketed, parenthesized, token};
+use syn::{Expr, Ident, Lit, LitFloat, LitInt, Result, Token, braced, bracketed, parenthesized, token};
 
 /// `A[m, k]`, or `A[m - 1, k] else 0.0`.
 #[derive(Clone)]
@@ -54,6 +55,14 @@ pub(crate) enum Value {
     If(Box<Choice>),
 }
 
+/// `left < right`. Other conditions are a comparison of numbers that are 1 where a comparison holds and 0 where it does not: `a && b` is
+/// `a * b > 0`, `a || b` is `max(a, b) > 0`, and `!a` is `1 - a > 0`.
+pub(crate) struct Condition {
+    pub(crate) compare: Comparison,
+    pub(crate) left: Value,
+    pub(crate) right: Value,
+}
+
 /// `if left < right { then } else { otherwise }`.
 #[derive(Clone)]
 pub(crate) struct Choice {
@@ -74,6 +83,11 @@ pub(crate) enum BinaryOp {
 }
 
 impl Value {
+    /// A whole number, which is of every element type.
+    pub(crate) fn whole(digits: &str) -> Self {
+        Self::Literal(Lit::Int(LitInt::new(digits, Span::call_site())))
+    }
+
     /// Returns the values that this one consists of, left to right.
     pub(crate) fn parts(&self) -> Vec<&Self> {
         match self {
@@ -86,6 +100,38 @@ impl Value {
                 let Choice { left, right, then, otherwise, .. } = &**choice;
                 vec![left, right, then, otherwise]
             }
+        }
+    }
+
+    /// As [`parts`](Self::parts), to be changed.
+    fn parts_mut(&mut self) -> Vec<&mut Self> {
+        match self {
+            Self::Access(access) => access.outside.as_deref_mut().into_iter().collect(),
+            Self::Literal(_) | Self::Name(_) => Vec::new(),
+            Self::Neg(value) => vec![value],
+            Self::Binary(a, _, b) => vec![a, b],
+            Self::Call(_, arguments) => arguments.iter_mut().collect(),
+            Self::If(choice) => {
+                let Choice { left, right, then, otherwise, .. } = &mut **choice;
+                vec![left, right, then, otherwise]
+            }
+        }
+    }
+
+    /// Calls `visit` for each access, left to right, to change it.
+    pub(crate) fn visit_accesses(&mut self, visit: &mut impl FnMut(&mut Access)) {
+        match self {
+            Self::Access(access) => visit(access),
+            _ => self.parts_mut().into_iter().for_each(|part| part.visit_accesses(visit)),
+        }
+    }
+
+    /// Makes names of tensors of no dimensions accesses to them, except for those after the `else` of an access.
+    pub(crate) fn read_scalars(&mut self, is_scalar: &impl Fn(&Ident) -> bool) {
+        match self {
+            Self::Name(name) if is_scalar(name) => *self = Self::Access(Access::scalar(name.clone())),
+            Self::Access(_) => {}
+            _ => self.parts_mut().into_iter().for_each(|part| part.read_scalars(is_scalar)),
         }
     }
 
@@ -104,6 +150,76 @@ impl Value {
             Self::Access(_) => Vec::new(),
             _ => self.parts().into_iter().flat_map(Self::names).collect(),
         }
+    }
+}
+
+impl Access {
+    /// The access to a tensor of no dimensions, which has been written without brackets.
+    pub(crate) fn scalar(tensor: Ident) -> Self {
+        let bracket = token::Bracket(tensor.span());
+        Self { tensor, bracket, indices: Punctuated::new(), outside: None }
+    }
+}
+
+impl Parse for Condition {
+    fn parse(input: ParseStream) -> Result<Self> {
+        let mut or = and(input)?;
+        while input.parse::<Option<Token![||]>>()?.is_some() {
+            let sides = vec![or.truth(), and(input)?.truth()];
+            or = Self::holds(Value::Call(Ident::new("max", Span::call_site()), sides));
+        }
+        Ok(or)
+    }
+}
+
+/// Conditions joined by `&&`.
+fn and(input: ParseStream) -> Result<Condition> {
+    let mut and = not(input)?;
+    while input.parse::<Option<Token![&&]>>()?.is_some() {
+        let sides = [and.truth(), not(input)?.truth()].map(Box::new);
+        let [left, right] = sides;
+        and = Condition::holds(Value::Binary(left, BinaryOp::Mul, right));
+    }
+    Ok(and)
+}
+
+/// `!a`, `(a)` or a comparison. What is in parentheses may be the left side of one, too.
+fn not(input: ParseStream) -> Result<Condition> {
+    if input.parse::<Option<Token![!]>>()?.is_some() {
+        let right = Box::new(not(input)?.truth());
+        return Ok(Condition::holds(Value::Binary(Box::new(Value::whole("1")), BinaryOp::Sub, right)));
+    }
+    let ahead = input.fork();
+    if input.peek(token::Paren) && !(ahead.parse::<Value>().is_ok() && comparison(&ahead).is_ok()) {
+        let content;
+        parenthesized!(content in input);
+        let inner = content.parse()?;
+        return if content.is_empty() { Ok(inner) } else { Err(unexpected(&content)) };
+    }
+    let (left, compare, right) = (input.parse()?, comparison(input)?, input.parse()?);
+    if comparison(&input.fork()).is_ok() {
+        let at: TokenTree = input.parse()?;
+        return Err(error(at, "a comparison has two sides", "write `a < b && b < c`"));
+    }
+    Ok(Condition { compare, left, right })
+}
+
+impl Condition {
+    /// The condition that a value, 0 or 1, is 1.
+    fn holds(left: Value) -> Self {
+        Self { compare: Comparison::Greater, left, right: Value::whole("0") }
+    }
+
+    /// The value that is 1 where it holds and 0 where it does not.
+    fn truth(self) -> Value {
+        let (then, otherwise) = (Value::whole("1"), Value::whole("0"));
+        self.chosen(then, otherwise)
+    }
+
+    /// The choice by it.
+    pub(crate) fn chosen(self, then: Value, otherwise: Value) -> Value {
+        let Self { compare, left, right } = self;
+        Value::If(Box::new(Choice { compare, left, right, then, otherwise }))
     }
 }
 
@@ -262,6 +378,10 @@ fn atom(input: ParseStream) -> Result<Value> {
         return Ok(Value::Access(access));
     }
     let name: Ident = input.parse()?;
+    if name == "inf" && !input.peek(token::Paren) {
+        let float = |text| Box::new(Value::Literal(Lit::Float(LitFloat::new(text, name.span()))));
+        return Ok(Value::Binary(float("1.0"), BinaryOp::Div, float("0.0")));
+    }
     if input.peek(token::Paren) {
         let content;
         parenthesized!(content in input);
@@ -336,21 +456,14 @@ pub(crate) fn instead(function: &str) -> Option<&'static str> {
 /// `if a < b { x } else { y }`, or a series of choices with `else if`.
 fn choice(input: ParseStream) -> Result<Value> {
     let start: Token![if] = input.parse()?;
-    let left = input.parse()?;
-    let compare = comparison(input)?;
-    let right = input.parse()?;
-    if input.peek(Token![&&]) || input.peek(Token![||]) || input.peek(Token![<]) || input.peek(Token![>]) {
-        let at: TokenTree = input.parse()?;
-        let help = "put one choice into another: `if a < b { if c < d { x } else { y } } else { y }`";
-        return Err(error(at, "a choice has one comparison", help));
-    }
+    let condition: Condition = input.parse()?;
     let then = block(input)?;
     if !input.peek(Token![else]) {
         return Err(error(start, "a choice without `else` has no value", "write `if a < b { x } else { y }`"));
     }
     input.parse::<Token![else]>()?;
     let otherwise = if input.peek(Token![if]) { choice(input)? } else { block(input)? };
-    Ok(Value::If(Box::new(Choice { compare, left, right, then, otherwise })))
+    Ok(condition.chosen(then, otherwise))
 }
 
 fn comparison(input: ParseStream) -> Result<Comparison> {

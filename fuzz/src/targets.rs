@@ -170,7 +170,8 @@ fn read_einsum(input: &[u8], _: &Path) -> Result<String, String> {
 
 /// A file of kernels with small extents; each is lowered by its schedule, or on one rank.
 fn read_kernels(input: &[u8], _: &Path) -> Result<String, String> {
-    let names = "m k n h rows columns rank d0 d1 d2 r0 r1 r2 alpha steps rounds tolerance";
+    let names =
+        "m k n h rows columns rank d0 d1 d2 r0 r1 r2 heads s d e a c alpha scale eps steps rounds restarts tolerance";
     let values: Vec<_> = names.split(' ').zip(2..).map(|(name, value)| (Name::new(name), Number::Int(value))).collect();
     let given = Given { arrays: None, values: &values, dtype: Some(DType::F64) };
     let file = Definitions::parse(&text(input)).map_err(|why| why.to_string())?;

@@ -67,6 +67,17 @@ impl AxisExpr {
         Self::Axis(Name::new(name))
     }
 
+    /// Returns the axes that it names.
+    pub(crate) fn axes(&self) -> Vec<Name> {
+        match self {
+            Self::Const(_) => Vec::new(),
+            Self::Axis(name) => vec![*name],
+            Self::List(names) => names.clone(),
+            Self::Add(left, right) | Self::Sub(left, right) => [left.axes(), right.axes()].concat(),
+            Self::Mul(inner, _) | Self::Mod(inner, _) => inner.axes(),
+        }
+    }
+
     /// Returns the row-major number of the coordinates along the axes, major first.
     #[must_use]
     pub fn list(names: &[&str]) -> Self {

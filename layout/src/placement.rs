@@ -100,7 +100,21 @@ impl<D> Placement<D> {
         Self::Divided { dim, levels: vec![Division::Cyclic { at: at.into(), block }] }
     }
 
+    /// Returns the axes that it names.
+    pub fn axes(&self) -> Vec<Name> {
+        match self {
+            Self::Divided { levels, .. } => {
+                let at = |level: &Division| match level {
+                    Division::Block { at } | Division::Cyclic { at, .. } => at.axes(),
+                };
+                levels.iter().flat_map(at).collect()
+            }
+            Self::Pin { axis, .. } | Self::Partial { axis } => vec![*axis],
+        }
+    }
+
     /// The same clause with `to` in place of its dimension, as with a name in place of a number.
+    #[must_use]
     pub fn map_dim<E>(self, to: impl FnOnce(D) -> E) -> Placement<E> {
         match self {
             Self::Divided { dim, levels } => Placement::Divided { dim: to(dim), levels },

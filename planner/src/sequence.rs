@@ -72,7 +72,7 @@ enum Item {
     Rounds(u64, Sequence),
 }
 
-/// A value, what it is in the first round, and what becomes it in the next one.
+/// A carried value, its value in the first round, and the value that it takes over in the next one.
 #[derive(Clone, Copy, Debug)]
 struct Carry {
     first: Name,

@@ -85,6 +85,15 @@ pub enum ErrorKind {
     /// The kernel itself is wrong.
     #[error("kernel `{kernel}`: {error}")]
     Kernel { kernel: Name, error: Box<KernelError> },
+    /// A block of several statements is wrong as a whole, or a step of its schedule is.
+    #[error("block `{block}`: {message}; {help}")]
+    Block { block: Name, message: String, help: String },
+    /// A step of blocks on a kernel of one statement.
+    #[error("`{step}` selects statements of a block, but this is a kernel of one statement; leave it out")]
+    OneStatement { step: &'static str },
+    /// The statements of a block do not fit together.
+    #[error("block `{block}`: {error}")]
+    Sequence { block: Name, error: String },
     /// There is no such loop; the loops, outermost first.
     #[error("no loop `{name}`; {}", known("loops", name, loops))]
     UnknownLoop { name: Name, loops: Vec<Name> },

@@ -23,6 +23,7 @@
 //! | `isl`, `conditions`, `relation`, `sampled`, `written`, `proofs` | relations, which decide, and their proofs |
 //! | `input`, `output`, `need`, `classify`, `compose` | routes of inputs and outputs: the cheapest pattern that can be proved |
 //! | `ahead`, `applications`, `time_steps`, `planned`, `periodic`, `products` | transfers ahead, several time steps, indices that wrap, several operands |
+//! | `sequence` | kernels of files and blocks, put together in their rounds |
 //! | `hints` | hints on parts that are likely slow |
 
 mod ahead;
@@ -55,10 +56,13 @@ mod region;
 mod relation;
 mod sampled;
 mod schedule;
+mod sequence;
 mod source;
 mod state;
 mod time_steps;
 mod written;
 
 pub use error::{ErrorKind, LowerError};
-pub use schedule::{Schedule, Trace};
+pub use schedule::block::Block;
+pub use schedule::{OneKernel, Schedule, Subject, Trace};
+pub use sequence::{appended, continued, in_rounds};

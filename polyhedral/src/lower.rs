@@ -16,31 +16,46 @@ use crate::nest::Depth;
 use crate::output;
 use crate::planned::Planned;
 use crate::proofs;
-use crate::schedule::Schedule;
+use crate::schedule::{OneKernel, Schedule, Subject};
 use crate::time_steps::{self, Taken};
+use polyshard_dsl::Step;
 use polyshard_layout::each_once;
 use polyshard_program::{
-    Array, ArrayId, ArrayKind, Body, KernelId, Leaf, Loop, LoopId, LoweredKernel, Program, Proof, Report, TransferId,
-    Unproved, Use,
+    Array, ArrayId, ArrayKind, Body, KernelId, Leaf, Loop, LoopId, LoweredKernel, Program, Proof, Report, StepId,
+    TransferId, Unproved, Use,
 };
+use std::panic::Location;
 
-impl Schedule {
-    /// Checks the schedule, derives and classifies its communication, proves it, and returns the program.
+impl<S: Subject> Schedule<S> {
+    /// Checks the schedule, derives and classifies its communication, proves it, and returns the program. The statements of a block run one
+    /// after the other, each by the steps that apply to it.
     ///
     /// # Errors
     /// The first step that cannot be applied, with its number and call site; or why the whole schedule is illegal, with the step that
-    /// causes it.
+    /// causes it. For a block also an index that has two extents, and a step that applies to no statement.
     pub fn lower(&self) -> Result<Program, LowerError> {
-        let kernel = self.kernel()?;
+        S::lower(self)
+    }
+}
+
+impl Subject for OneKernel {
+    fn add(&mut self, step: &Step, number: StepId, at: &Location<'static>) {
+        self.apply(step, number, at);
+    }
+
+    fn lower(schedule: &Schedule) -> Result<Program, LowerError> {
+        let kernel = schedule.kernel()?;
         kernel.dtype().native().map_err(|error| {
             let (kernel, error) = (kernel.name(), Box::new(error.into()));
-            self.blame(None, ErrorKind::Kernel { kernel, error })
+            schedule.blame(None, ErrorKind::Kernel { kernel, error })
         })?;
-        let (mut body, proofs) = lower(&Context::new(self)?)?;
+        let (mut body, proofs) = lower(&Context::new(schedule)?)?;
         body.complete(KernelId(0), proofs);
         Ok(Program::lowered(body))
     }
+}
 
+impl Schedule {
     /// Derives the program as [`lower`](Self::lower) does, but proves nothing: instead of asking isl how ranks have to communicate, it
     /// enumerates ranks and steps, all of them if they are few and a sample if they are many. This takes a fraction of the time, and
     /// the result can be priced, which shows whether the schedule is worth a proof. Elements may be of any type, including those that

@@ -3,6 +3,7 @@
 //! A schedule changes when and where statement instances run, never which ones run. The first step that
 //! cannot be applied stops the chain; [`Schedule::lower`] reports it with its call site.
 
+pub(crate) mod block;
 mod data;
 mod loops;
 
@@ -10,7 +11,7 @@ use crate::error::{ErrorKind, LowerError};
 use crate::state::State;
 use polyshard_dsl::{Scheduled, Stage, Step};
 use polyshard_layout::{Mesh, Name};
-use polyshard_program::{Kernel, KernelSpec, StepId};
+use polyshard_program::{Kernel, KernelSpec, Program, StepId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::panic::Location;
@@ -33,18 +34,54 @@ use std::sync::Arc;
 /// assert_eq!(rows.lower()?.mesh(), &mesh);
 /// # Ok::<(), polyshard::Error>(())
 /// ```
+///
+/// A schedule of a [`Block`](crate::Block) has the same steps; each applies to all statements that have its loops.
 #[derive(Clone, Debug)]
 #[must_use = "a schedule is a value: use the one that the step returns"]
-pub struct Schedule {
-    inner: Arc<Inner>,
+pub struct Schedule<S = OneKernel> {
+    inner: Arc<Inner<S>>,
 }
 
 #[derive(Clone, Debug)]
-struct Inner {
+struct Inner<S> {
     steps: Vec<(Step, Location<'static>)>,
     at: Location<'static>,
+    of: S,
+}
+
+/// The subject of a schedule: [one kernel](OneKernel), or a [block](crate::Block) of several statements.
+pub trait Subject: Clone + fmt::Debug + sealed::Sealed {
+    /// Checks the step with this number, and notes its effect.
+    #[doc(hidden)]
+    fn add(&mut self, step: &Step, number: StepId, at: &Location<'static>);
+
+    /// Lowers and proves a schedule.
+    #[doc(hidden)]
+    fn lower(schedule: &Schedule<Self>) -> Result<Program, LowerError>;
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+impl sealed::Sealed for OneKernel {}
+
+/// One kernel, whose steps are checked as they are added.
+#[derive(Clone, Debug)]
+pub struct OneKernel {
     state: Result<State, LowerError>,
     kernel: Option<Arc<Kernel>>,
+}
+
+impl OneKernel {
+    /// Applies a step, unless an earlier one was wrong.
+    pub(crate) fn apply(&mut self, step: &Step, number: StepId, at: &Location<'static>) {
+        if let Ok(state) = &mut self.state
+            && let Err(kind) = state.apply(step, number)
+        {
+            self.state = Err(LowerError::new(Some((number.0, step.to_string())), at, kind));
+        }
+    }
 }
 
 /// A schedule as plain data: it prints, serialises and replays.
@@ -99,7 +136,7 @@ impl From<&Stage> for Schedule {
 impl PartialEq for Schedule {
     fn eq(&self, other: &Self) -> bool {
         let steps = |schedule: &Self| schedule.steps().cloned().collect::<Vec<_>>();
-        self.inner.kernel == other.inner.kernel && steps(self) == steps(other)
+        self.inner.of.kernel == other.inner.of.kernel && steps(self) == steps(other)
     }
 }
 
@@ -108,21 +145,29 @@ impl Schedule {
     #[track_caller]
     pub fn new(kernel: Kernel) -> Self {
         let kernel = Arc::new(kernel);
-        let state = Ok(State::new(kernel.clone()));
-        Self { inner: Arc::new(Inner { steps: Vec::new(), at: *Location::caller(), state, kernel: Some(kernel) }) }
+        let of = OneKernel { state: Ok(State::new(kernel.clone())), kernel: Some(kernel) };
+        Self { inner: Arc::new(Inner { steps: Vec::new(), at: *Location::caller(), of }) }
     }
 
     /// Returns the schedule without steps of a kernel given as data, such as by `kernel!`; an error in it is reported by
     /// [`lower`](Self::lower).
     #[track_caller]
     pub fn from_spec(spec: KernelSpec) -> Self {
+        Self::from_spec_at(spec, *Location::caller())
+    }
+
+    /// As [`from_spec`](Self::from_spec), for a kernel that was written at a line.
+    fn from_spec_at(spec: KernelSpec, at: Location<'static>) -> Self {
         let name = spec.name;
-        match spec.check() {
-            Ok(kernel) => Self::new(kernel),
+        match spec.check().map(Arc::new) {
+            Ok(kernel) => {
+                let of = OneKernel { state: Ok(State::new(kernel.clone())), kernel: Some(kernel) };
+                Self { inner: Arc::new(Inner { steps: Vec::new(), at, of }) }
+            }
             Err(error) => {
-                let at = *Location::caller();
                 let error = LowerError::new(None, &at, ErrorKind::Kernel { kernel: name, error: Box::new(error) });
-                Self { inner: Arc::new(Inner { steps: Vec::new(), at, state: Err(error), kernel: None }) }
+                let of = OneKernel { state: Err(error), kernel: None };
+                Self { inner: Arc::new(Inner { steps: Vec::new(), at, of }) }
             }
         }
     }
@@ -132,16 +177,11 @@ impl Schedule {
     /// # Errors
     /// The kernel's error.
     pub fn kernel(&self) -> Result<&Kernel, LowerError> {
-        match (&self.inner.kernel, &self.inner.state) {
+        match (&self.inner.of.kernel, &self.inner.of.state) {
             (Some(kernel), _) => Ok(kernel),
             (None, Err(error)) => Err(error.clone()),
             (None, Ok(_)) => unreachable!("a schedule without kernel has an error; this is a bug in polyshard"),
         }
-    }
-
-    /// Returns the steps, in order.
-    pub fn steps(&self) -> impl Iterator<Item = &Step> {
-        self.inner.steps.iter().map(|(step, _)| step)
     }
 
     /// Returns the mesh of the steps so far.
@@ -161,7 +201,14 @@ impl Schedule {
     }
 
     pub(crate) fn state(&self) -> Result<&State, LowerError> {
-        self.inner.state.as_ref().map_err(LowerError::clone)
+        self.inner.of.state.as_ref().map_err(LowerError::clone)
+    }
+}
+
+impl<S: Subject> Schedule<S> {
+    /// Returns the steps, in order.
+    pub fn steps(&self) -> impl Iterator<Item = &Step> {
+        self.inner.steps.iter().map(|(step, _)| step)
     }
 
     /// The error `kind`, blamed on the step with this number, or on the whole.
@@ -175,23 +222,22 @@ impl Schedule {
     /// Adds a step given as data; the methods named after steps do the same with typed arguments.
     #[track_caller]
     pub fn apply(self, step: Step) -> Self {
+        self.apply_at(step, *Location::caller())
+    }
+
+    /// Adds a step that was written at a line.
+    pub(crate) fn apply_at(self, step: Step, at: Location<'static>) -> Self {
         let mut inner = Arc::unwrap_or_clone(self.inner);
-        let at = *Location::caller();
         inner.steps.push((step, at));
         let number = inner.steps.len();
-        let step = &inner.steps[number - 1].0;
-        if let Ok(state) = &mut inner.state
-            && let Err(kind) = state.apply(step, StepId(number))
-        {
-            inner.state = Err(LowerError::new(Some((number, step.to_string())), &at, kind));
-        }
+        inner.of.add(&inner.steps[number - 1].0, StepId(number), &at);
         Self { inner: Arc::new(inner) }
     }
 }
 
 impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(kernel) = &self.inner.kernel {
+        if let Some(kernel) = &self.inner.of.kernel {
             writeln!(f, "{kernel}")?;
         }
         self.steps().enumerate().try_for_each(|(i, step)| writeln!(f, "{:>2}  {step}", i + 1))

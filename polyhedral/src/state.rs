@@ -123,6 +123,7 @@ impl State {
             Step::Reassociate { tensor } => return self.reassociate(*tensor, number),
             Step::Tensorize { loops, kind } => return self.tensorize(loops, *kind, number),
             Step::Expect { tensor, pattern } => return self.expect(*tensor, pattern, number),
+            Step::Of { .. } | Step::OfAll => return Err(ErrorKind::OneStatement { step: step.method() }),
             Step::ExpectOverlap { tensor, share } => return self.expect_overlap(*tensor, share.get(), number),
         }
         // Only steps that made loops get here.

@@ -235,7 +235,7 @@ impl<'w, T: Element> Engine<'w, T> {
         let Some((written, formula)) = written.as_ref().zip(kernel.written.as_ref()) else { return };
         match output.sharding() == kernel.output_sharding() {
             true => written.copy(output, from),
-            // Later versions of what it writes are elsewhere.
+            // Later versions of its output are elsewhere.
             false => Written::of(self.world, output.sharding(), formula).copy(output, from),
         }
     }

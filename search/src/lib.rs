@@ -47,8 +47,8 @@ pub use error::{Enough, SearchError};
 pub use find::Search;
 pub use limits::Limits;
 pub use order::Order;
+pub use polyshard_polyhedral::{appended, in_rounds};
 pub use sequence::SequenceSearch;
-pub use stages::in_rounds;
 
 use polyshard_machine::Machine;
 use polyshard_polyhedral::Schedule;

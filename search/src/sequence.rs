@@ -14,10 +14,10 @@ use crate::choice::{Choice, Open};
 use crate::error::{Enough, SearchError};
 use crate::find::permutations;
 use crate::limits::{Limits, limited};
-use crate::stages::{Around, Continues, Stage};
+use crate::stages::{Around, Stage};
 use crate::variant::axis_names;
 use known::Known;
-use polyshard_dsl::Rounds;
+use polyshard_dsl::{Continued, Rounds};
 use polyshard_layout::{Mesh, Name};
 use polyshard_machine::Machine;
 #[cfg(doc)]
@@ -92,7 +92,7 @@ impl<'a> SequenceSearch<'a> {
         output: impl Into<Name>,
         of: impl Into<Name>,
     ) -> Self {
-        let continues = Continues { value: of.into(), adds: false };
+        let continues = Continued { value: of.into(), adds: false };
         self.add_stage(schedule, inputs.into_iter().map(Into::into).collect(), output.into(), Some(continues))
     }
 
@@ -119,11 +119,11 @@ impl<'a> SequenceSearch<'a> {
         output: impl Into<Name>,
         onto: impl Into<Name>,
     ) -> Self {
-        let continues = Continues { value: onto.into(), adds: true };
+        let continues = Continued { value: onto.into(), adds: true };
         self.add_stage(schedule, inputs.into_iter().map(Into::into).collect(), output.into(), Some(continues))
     }
 
-    fn add_stage(mut self, schedule: &Schedule, inputs: Vec<Name>, output: Name, continues: Option<Continues>) -> Self {
+    fn add_stage(mut self, schedule: &Schedule, inputs: Vec<Name>, output: Name, continues: Option<Continued>) -> Self {
         self.stages.push(Stage { schedule: schedule.clone(), inputs, output, continues });
         self
     }

@@ -2,11 +2,11 @@
 //! runs, and which values do not change.
 
 use crate::SearchError;
-use polyshard_dsl::{Carry, Rounds};
+use polyshard_dsl::{Continued, Rounds};
 use polyshard_layout::Name;
 use polyshard_machine::units::counted;
 use polyshard_planner::Sequence;
-use polyshard_polyhedral::Schedule;
+use polyshard_polyhedral::{Schedule, continued, in_rounds};
 use polyshard_program::{Kernel, Program};
 use std::ops::Range;
 
@@ -16,14 +16,7 @@ pub(crate) struct Stage {
     pub(crate) schedule: Schedule,
     pub(crate) inputs: Vec<Name>,
     pub(crate) output: Name,
-    pub(crate) continues: Option<Continues>,
-}
-
-/// The value that a kernel's output is the next version of, and whether the kernel adds to it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Continues {
-    pub(crate) value: Name,
-    pub(crate) adds: bool,
+    pub(crate) continues: Option<Continued>,
 }
 
 impl Stage {
@@ -42,65 +35,6 @@ impl Stage {
     pub(crate) fn reads(&self, value: Name) -> bool {
         self.inputs.contains(&value) || self.continued() == Some(value)
     }
-
-    /// The sequence with this kernel, as lowered, at its end.
-    fn append(&self, sequence: Sequence, program: &Program) -> Sequence {
-        let (inputs, output) = (self.inputs.iter().copied(), self.output);
-        match self.continues {
-            None => sequence.stage(program, inputs, output),
-            Some(Continues { value, adds: false }) => sequence.version(program, inputs, output, value),
-            Some(Continues { value, adds: true }) => sequence.accumulate(program, inputs, output, value),
-        }
-    }
-}
-
-/// Returns the sequence of the kernels with these numbers, in the rounds around them, outer rounds first. `append` adds
-/// a kernel to a sequence.
-///
-/// ```
-/// use polyshard::prelude::*;
-/// use polyshard::search::in_rounds;
-/// use polyshard::text::Rounds;
-/// let matmul = kernel! {
-///     fn matmul(A: [f32; 4, 4], B: [f32; 4, 4]) -> C: [f32; 4, 4] { C[m, n] += A[m, k] * B[k, n] }
-/// };
-/// let product = matmul.lower()?;
-/// // X, W X, W (W X) ..
-/// let rounds = Rounds::new(10, 0..1).carry("Y", "X");
-/// let sequence = in_rounds(|sequence, _| sequence.stage(&product, ["W", "X"], "Y"), 0..1, &[rounds]);
-/// assert_eq!(sequence.build().expect("they fit").body().rounds[0].times, 10);
-/// # Ok::<(), polyshard::Error>(())
-/// ```
-///
-/// # Panics
-/// If rounds name kernels that do not exist, and `append` panics for them.
-pub fn in_rounds(
-    append: impl Copy + Fn(Sequence, usize) -> Sequence,
-    kernels: Range<usize>,
-    rounds: &[Rounds],
-) -> Sequence {
-    let (mut sequence, mut next) = (Sequence::new(), kernels.start);
-    while next < kernels.end {
-        match rounds.iter().position(|rounds| rounds.kernels.start == next) {
-            Some(nth) => {
-                let around = &rounds[nth];
-                let mut round = in_rounds(append, around.kernels.clone(), &rounds[nth + 1..]);
-                for Carry { first, next, value } in &around.carried {
-                    round = round.carry_from(*first, *next, *value);
-                }
-                if let Some((scalar, below)) = around.until {
-                    round = round.until(scalar, below);
-                }
-                sequence = sequence.repeat(around.times, round);
-                next = around.kernels.end;
-            }
-            None => {
-                sequence = append(sequence, next);
-                next += 1;
-            }
-        }
-    }
-    sequence
 }
 
 /// The rounds around kernels of a sequence, and the carried values that are outputs.
@@ -115,7 +49,10 @@ pub(crate) struct Around {
 impl Around {
     /// The sequence of all stages, with these programs.
     pub(crate) fn sequence(&self, stages: &[Stage], programs: &[&Program]) -> Sequence {
-        let append = |sequence: Sequence, nth: usize| stages[nth].append(sequence, programs[nth]);
+        let append = |sequence: Sequence, nth: usize| {
+            let Stage { inputs, output, continues, .. } = &stages[nth];
+            continued(sequence, programs[nth], inputs, *output, *continues)
+        };
         let sequence = in_rounds(append, 0..programs.len(), &self.rounds);
         let sequence = self.kept.iter().fold(sequence, |sequence, value| sequence.keep(*value));
         self.called.iter().fold(sequence, |sequence, (value, name)| sequence.call(*value, *name))

@@ -1,6 +1,7 @@
 //! Random kernels, meshes, sizes and schedules, drawn from a list of choices that proptest shrinks.
 
 pub mod algorithms;
+pub mod blocks;
 pub mod by_procedures;
 pub mod cyclic;
 pub mod kernels;

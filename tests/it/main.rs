@@ -2,6 +2,7 @@
 //! contents of each file.
 
 mod bad_input;
+mod blocks;
 #[cfg(feature = "mpi")]
 mod checked;
 mod examples;

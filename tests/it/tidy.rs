@@ -216,7 +216,7 @@ const CRATES: [(&str, &[&str]); 21] = [
     ("planner", &["layout", "program", "machine"]),
     ("draw", &["layout", "program", "machine", "planner"]),
     ("dsl", &["layout", "program"]),
-    ("polyhedral", &["layout", "program", "dsl"]),
+    ("polyhedral", &["layout", "program", "planner", "dsl"]),
     ("search", &["layout", "program", "machine", "planner", "dsl", "polyhedral"]),
     ("memory", &["machine"]),
     ("comm", &["layout", "machine", "memory"]),

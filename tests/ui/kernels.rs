@@ -22,15 +22,15 @@ fn main() {
     let _ = kernel! { fn out_of_bounds(A: [f32; 8]) -> C: [f32; 8] { C[i] = A[i + 1] } };
     let _ = kernel! { fn output_read(A: [f32; n]) -> C: [f32; n] { C[i] = C[i] + A[i] } };
     let _ = kernel! { fn output_without_name(A: [f32; n]) -> [f32; n] { C[i] = A[i] } };
+    let _ = kernel! { fn read_before_written(A: [f32; n]) -> C: [f32; n] { let B: [f32; n]; C[i] = A[i] * B[i]; } };
     let _ = kernel! {
         fn several_mistakes(A: [f32; 8, 4], B: [f32; 4]) -> C: [f32; 9] { C[i] += A[i, k, 1] * B[k * k] / D[q] + C[i] }
     };
-    let _ = kernel! { fn tensor_without_indices(A: [f32; n], s: f32) -> C: [f32; n] { C[i] = s * A[i] } };
+    let _ = kernel! { fn tensor_without_indices(A: [f32; n], s: f32) -> C: [f32; n] { C[i] = s * A[i] * A } };
     let _ = kernel! { fn two_element_types(A: [f32; n], B: [f64; n]) -> C: [f32; n] { C[i] = A[i] * B[i] } };
     let _ = kernel! {
         fn two_extents(A: [f32; 512, 2048], B: [f32; 1024, 512]) -> C: [f32; 512, 512] { C[m, n] += A[m, k] * B[k, n] }
     };
-    let _ = kernel! { fn two_statements(A: [f32; n]) -> C: [f32; n] { C[i] = A[i]; C[i] += 1; } };
     let _ = kernel! { fn unbound_input_index(A: [f32; n + 2]) -> C: [f32; n] { C[i] += A[i + r] } };
     let _ = kernel! { fn unbound_output_index(A: [f32; m]) -> C: [f32; m, n] { C[i, q] = A[i] } };
     let _ = kernel! { fn unknown_tensor(A: [f32; n], B: [f32; n]) -> C: [f32; n] { C[i] = A[i] * D[i] + B[i] } };

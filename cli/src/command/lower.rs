@@ -17,7 +17,7 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:
   polyshard lower examples/poly/summa.poly --let m=512 --let k=2048 --let n=1024 --type f32
   polyshard lower examples/poly/summa.poly --let m=512 --let k=2048 --let n=1024 --type f32 --draw summa.svg
-  polyshard lower examples/poly/heat.poly --let rows=100 --let columns=80 --type f64 --print explain
+  polyshard lower examples/poly/wave.poly --let rows=100 --let columns=80 --let steps=9 --let c=0.1 --type f64 --print explain
   polyshard lower examples/poly/summa.poly --let m=64 --let k=64 --let n=64 --type f64 --print main --out summa_program")]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -63,6 +63,10 @@ pub(crate) fn lower(arguments: &Arguments) -> Result<String> {
         Print::Relations => {
             let texts = schedules.iter().map(|schedule| Ok(schedule.relations()?)).collect::<Result<Vec<_>>>()?;
             Ok(texts.join("\n"))
+        }
+        Print::Chain if kernels.has_blocks => {
+            let what = "`--print chain` prints kernels of one statement, but the file has a block of several";
+            Err(CliError::refused(what, "print the program or its source"))
         }
         Print::Chain => chains(schedules, rounds, &kernels.inputs),
         form => printed(program, form, arguments.out.as_deref()),

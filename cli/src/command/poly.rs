@@ -10,8 +10,8 @@ use polyshard::planner::{Sequence, SequenceError};
 use polyshard::program::{Number, Program};
 use polyshard::runtime::{NpyFile, wider};
 use polyshard::schedule::{LowerError, Schedule, Step};
-use polyshard::search::{Choose, Limits, SequenceSearch, in_rounds};
-use polyshard::text::{Definitions, Given, Mistake, Operand, ParseError, Rounds, Scheduled, Stage};
+use polyshard::search::{Choose, Limits, SequenceSearch, appended, in_rounds};
+use polyshard::text::{Continued, Definitions, Given, Left, Mistake, Operand, ParseError, Rounds, Scheduled, Stage};
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -55,10 +55,12 @@ pub(crate) struct Kernels {
     schedules: Vec<Schedule>,
     /// The input arrays in the order of declaration, and their files; `A.npy` for `A` by default.
     pub(crate) inputs: Vec<(Name, PathBuf)>,
-    /// The arrays that exist at the end, each with the last kernel that writes it.
-    results: Vec<(Name, Option<usize>)>,
+    /// The arrays that exist at the end.
+    results: Vec<Left>,
     /// The requested results.
-    asked: Vec<Name>,
+    asked: Vec<Left>,
+    /// Whether it has blocks of several statements.
+    pub(crate) has_blocks: bool,
 }
 
 /// A program of a file.
@@ -117,7 +119,8 @@ impl Source {
         let path = |nth: usize| paths.get(nth).copied().cloned().unwrap_or_else(|| called(&names[nth]));
         let inputs = names.iter().copied().zip((0..names.len()).map(path)).collect();
         let (path, results, asked) = (self.file.clone(), file.results(), Vec::new());
-        let mut kernels = Kernels { path, text, opened, stages, rounds, schedules, inputs, results, asked };
+        let has_blocks = file.has_blocks();
+        let mut kernels = Kernels { has_blocks, path, text, opened, stages, rounds, schedules, inputs, results, asked };
         kernels.asked = kernels.last().into_iter().collect();
         Ok(kernels)
     }
@@ -190,19 +193,19 @@ impl Kernels {
     }
 
     /// The array written last of those that exist at the end, or `None` if there are several and no kernel writes any.
-    fn last(&self) -> Option<Name> {
-        let last = self.results.iter().max_by_key(|(_, writer)| *writer)?;
-        (last.1.is_some() || self.results.len() == 1).then_some(last.0)
+    fn last(&self) -> Option<Left> {
+        let last = self.results.iter().max_by_key(|left| left.writer)?;
+        (last.writer.is_some() || self.results.len() == 1).then_some(*last)
     }
 
     /// Returns the arrays to write and their files, and makes these arrays outputs of the programs.
     pub(crate) fn targets(&mut self, files: &[ArrayFile]) -> Result<Vec<Target>> {
-        let names: Vec<Name> = self.results.iter().map(|(name, _)| *name).collect();
+        let names: Vec<Name> = self.results.iter().map(|left| left.name).collect();
         self.asked.clear();
         for ArrayFile { name, path } in files {
-            let name = match name {
-                Some(name) if names.contains(name) => *name,
-                Some(name) => {
+            let left = match name.as_ref().map(|name| (name, self.results.iter().find(|left| left.name == *name))) {
+                Some((_, Some(left))) => *left,
+                Some((name, None)) => {
                     let known = format!("the results are {}", quoted(&names));
                     return Err(CliError::unknown(format!("result `{name}` in `{}`", self.path.display()), known));
                 }
@@ -212,13 +215,13 @@ impl Kernels {
                     CliError::refused(what, format!("write `--out NAME={}`", path.display()))
                 })?,
             };
-            if self.asked.contains(&name) {
-                return Err(CliError::Twice { what: "files", subject: format!("the result `{name}`") });
+            if self.asked.contains(&left) {
+                return Err(CliError::Twice { what: "files", subject: format!("the result `{}`", left.name) });
             }
-            self.asked.push(name);
+            self.asked.push(left);
         }
-        let target = |(&name, file): (&Name, &ArrayFile)| {
-            let elements = self.shape(name).iter().map(|extent| extent.unsigned_abs()).product();
+        let target = |(&Left { name, value, .. }, file): (&Left, &ArrayFile)| {
+            let elements = self.shape(value).iter().map(|extent| extent.unsigned_abs()).product();
             Target { name, path: file.path.clone(), elements }
         };
         Ok(self.asked.iter().zip(files).map(target).collect())
@@ -270,7 +273,7 @@ impl Kernels {
         let lowered = lowered.collect::<Result<Vec<_>>>()?;
         let has_auto = self.has_auto();
         let program = match &lowered[..] {
-            [program] if self.rounds.is_empty() => program.clone(),
+            [program] if self.only_kernel().is_some() => program.clone(),
             // The search chooses meshes that fit those in the file.
             programs if has_auto && programs.iter().any(|program| program.mesh().size() > 1) => return Ok(None),
             programs => self.in_sequence(programs)?,
@@ -281,6 +284,13 @@ impl Kernels {
         Ok((!has_auto).then_some(Lowered { program, schedules, rounds, chosen: None, bound }))
     }
 
+    /// The schedule of a file that is one kernel and nothing else.
+    fn only_kernel(&self) -> Option<&Schedule> {
+        let ([schedule], [stage]) = (&self.schedules[..], &self.stages[..]) else { return None };
+        let is_renamed = self.results.iter().any(|left| left.name != left.value);
+        (self.rounds.is_empty() && stage.previous.is_none() && !is_renamed).then_some(schedule)
+    }
+
     /// The predicted seconds of chosen schedules on a machine.
     pub(crate) fn seconds(&self, ranks: usize, machine: &Machine, limits: Limits) -> Result<f64> {
         let found = Found { machine: machine.clone(), measured: None };
@@ -289,8 +299,8 @@ impl Kernels {
 
     /// Chooses schedules for kernels with `auto`, on at most this many ranks of a machine.
     pub(crate) fn chosen(&self, ranks: usize, found: Found, limits: Limits) -> Result<Lowered> {
-        let (choice, bound) = match (&self.schedules[..], self.rounds.is_empty()) {
-            ([schedule], true) => {
+        let (choice, bound) = match self.only_kernel() {
+            Some(schedule) => {
                 let choice = schedule.auto(ranks, &found.machine).limits(limits).find()?;
                 let bound = choice.bound().elements();
                 (choice, Some(bound))
@@ -299,10 +309,17 @@ impl Kernels {
                 let mut search = SequenceSearch::new(ranks, &found.machine).limits(limits);
                 for (stage, schedule) in self.stages.iter().zip(&self.schedules) {
                     let [inputs, output] = values(stage);
-                    search = search.stage(schedule, inputs, output[0]);
+                    search = match stage.previous {
+                        None => search.stage(schedule, inputs, output[0]),
+                        Some(Continued { value, adds: false }) => search.version(schedule, inputs, output[0], value),
+                        Some(Continued { value, adds: true }) => search.accumulate(schedule, inputs, output[0], value),
+                    };
                 }
-                let search = search.rounds(self.rounds.clone());
-                (self.asked.iter().fold(search, |search, name| search.keep(*name)).find()?, None)
+                search = search.rounds(self.rounds.clone());
+                for left in &self.asked {
+                    search = search.keep(left.value).call(left.value, left.name);
+                }
+                (search.find()?, None)
             }
         };
         let (program, schedules) = (choice.program().clone(), choice.schedules().to_vec());
@@ -316,11 +333,12 @@ impl Kernels {
     /// The kernel that does not fit the earlier ones, shown in place.
     fn in_sequence(&self, programs: &[Program]) -> Result<Program> {
         let append = |sequence: Sequence, nth: usize| {
-            let [inputs, output] = values(&self.stages[nth]);
-            sequence.stage(&programs[nth], inputs, output[0])
+            let Stage { kernel, previous, .. } = &self.stages[nth];
+            appended(sequence, &programs[nth], kernel, *previous)
         };
         let sequence = in_rounds(append, 0..programs.len(), &self.rounds);
-        let sequence = self.asked.iter().fold(sequence, |sequence, name| sequence.keep(*name));
+        let keep = |sequence: Sequence, left: &Left| sequence.keep(left.value).call(left.value, left.name);
+        let sequence = self.asked.iter().fold(sequence, keep);
         if let Some(around) = self.rounds.first() {
             return sequence.build().map_err(|error| self.mistake(around.at.clone(), error.to_string(), None));
         }

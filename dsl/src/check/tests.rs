@@ -185,11 +185,11 @@ fn what_other_languages_have_is_answered_with_the_form_to_write() {
             error on `n`: index `n` never appears alone, so its extent is unknown
               help: give its range: `for n in 0..n`; a constant in an index is written as a number, and `A[(n - 1 - i) % n]` reads a dimension backwards
         fn f(A: [f32; n]) -> (C: [f32; n], D: [f32; n]) { C[i] = A[i] }
-            error on `(`: a kernel has one output
+            error on `D`: a kernel has one output
               help: write a kernel for each output; a later one may read what an earlier one writes
         fn f(A: [f32; n]) -> C: [f32; n], D: [f32; n] { C[i] = A[i] }
-            error on `,`: a kernel has one output
-              help: write a kernel for each output; a later one may read what an earlier one writes
+            error on `,`: several outputs stand in parentheses
+              help: write `-> (X: [f32; n], s: f32)`
         fn f(A: [bf16; n]) -> C: [f32; n] { C[i] = A[i] }
             error on `bf16`: `bf16` is not an element type
               help: elements are `f32`, `f64`, `i32` or `i64`, or a name that stands for one of them

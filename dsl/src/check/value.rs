@@ -282,8 +282,6 @@ mod tests {
             fn f(A: [f32; n]) -> C: [f32; n] { C[i] = A[i] / 0 }
                 C[i] = A[i] / 0
             fn f(A: [f32; n, n], s: f32) -> C: [f32; n, n] { C[i, j] = s * A[i, j] + A }
-                error on `s`: the tensor `s` is used without indices
-                  help: write `s[]`
                 error on `A`: the tensor `A` is used without indices
                   help: write `A[.., ..]`
             fn f(A: [f32; n]) -> C: [f32; n] { C[i] = (i + 1) * A[i] + if k > 2 * i { alpha } else { -k } for k in 0..3 }

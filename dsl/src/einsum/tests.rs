@@ -137,7 +137,7 @@ fn what_is_wrong_is_said_with_the_files() {
             help: write names and numbers without quotes
         C[i, k] = A[i, j] * B[j, k]; D[i] = A[i, 0] of 2x3, 3x5
             error: line 1, column 30: a kernel is one statement
-            help: write a kernel for each statement; ranges `for q in 0..n` stand before the `;`
+            help: several statements are for `.poly` files; ranges `for q in 0..n` stand before the `;`
         = of 2x3, 3x5
             error: no statement; write one such as `C[i, k] = A[i, j] * B[j, k]`, or `ij,jk->ik`
     "#]]);

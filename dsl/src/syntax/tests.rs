@@ -40,10 +40,10 @@ fn a_kernel_has_its_parts() {
 fn a_statement_assigns_to_the_output() {
     check(expect![[r#"
         fn f(A: [f32; n]) -> C: [f32; n] { C = A[i] }
-            error on `C`: expected an access to the output
-              help: write the statement as `C[m, n] += A[m, k] * B[k, n]`
+            error on `C`: `C` has 1 dimension, but 0 indices are given
+              help: `C` is declared as `[f32; n]`: write 1 index
         fn f(A: [f32; n]) -> C: [f32; n] { }
-            error on `}`: expected an access to the output
+            error on `f`: a kernel needs a statement
               help: write the statement as `C[m, n] += A[m, k] * B[k, n]`
         fn f(A: [f32; n]) -> C: [f32; n] { C[i] avg= A[i] }
             error on `avg=`: no assignment `avg=`
@@ -102,8 +102,8 @@ fn values_are_of_their_form() {
 fn a_kernel_is_one_statement_with_ranges() {
     check(expect![[r#"
         fn f(A: [f32; n]) -> C: [f32; n] { C[i] = A[i]; C[i] += 1; }
-            error on `C[i] += 1;`: a kernel is one statement
-              help: write a kernel for each statement; ranges `for q in 0..n` stand before the `;`
+            error on `C[i] += 1`: a kernel is one statement
+              help: several statements are for `.poly` files; ranges `for q in 0..n` stand before the `;`
         fn f() -> C: [f32; n] { for i in 0..n { C[i] = 1 } }
             error on `{`: a range has no block
               help: write the statement after the ranges, or the ranges after the statement

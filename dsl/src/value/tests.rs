@@ -66,8 +66,7 @@ fn a_choice_has_one_comparison_and_both_values() {
             error on `if`: a choice without `else` has no value
               help: write `if a < b { x } else { y }`
         fn f(A: [f32; n]) -> C: [f32; n] { C[i] = if A[i] < 2 && A[i] > 0 { 1 } else { 2 } }
-            error on `&`: a choice has one comparison
-              help: put one choice into another: `if a < b { if c < d { x } else { y } } else { y }`
+            C[i] = if (if A[i] < 2 { 1 } else { 0 }) * (if A[i] > 0 { 1 } else { 0 }) > 0 { 1 } else { 2 }
         fn f(A: [f32; n]) -> C: [f32; n] { C[i] = if A[i] { 1 } else { 2 } }
             error on `{ 1 }`: expected a comparison
               help: a choice compares two values by `<`, `<=`, `>`, `>=`, `==` or `!=`: `if a < b { x } else { y }`

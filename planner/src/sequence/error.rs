@@ -65,7 +65,7 @@ pub enum SequenceError {
     #[error("{stage} cannot {what} `{value}`: {why}")]
     Continues { stage: String, what: &'static str, value: Name, why: String },
     /// A name is given to a value that is no output, or is given two names.
-    #[error("`call` names `{value}`, which is no output or has been named before; the outputs are {outputs}")]
+    #[error("`call` names `{value}`, which is not an output or has been named before; the outputs are {outputs}")]
     Called { value: Name, outputs: String },
     /// Two outputs have one name.
     #[error("two outputs are called `{name}`; give each a name of its own")]

@@ -1,11 +1,11 @@
 //! The steps that place data, choose transfers and make the leaf, as methods, each documented by its rewrite rule.
 
-use super::{Schedule, names};
+use super::{Schedule, Subject, names};
 use polyshard_dsl::{Clause, Share, Step};
 use polyshard_layout::Name;
 use polyshard_program::{LeafKind, Pattern};
 
-impl Schedule {
+impl<S: Subject> Schedule<S> {
     /// Chooses which ranks own which elements of `tensor` before the program starts, or, for the output, after it ends.
     ///
     /// ```text

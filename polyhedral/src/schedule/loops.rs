@@ -1,10 +1,10 @@
 //! The steps that make and move loops, as methods, each documented by its rewrite rule.
 
-use super::{Schedule, names};
+use super::{Schedule, Subject, names};
 use polyshard_dsl::Step;
 use polyshard_layout::{Mesh, Name};
 
-impl Schedule {
+impl<S: Subject> Schedule<S> {
     /// Replaces loop `i` by `outer` and `inner`, where `inner` runs over at most `size` iterations.
     ///
     /// ```text

@@ -436,7 +436,7 @@ fn rounded_apart(body: &Body) -> Vec<Option<Name>> {
     }
 }
 
-/// Checks that the output of a kernel can continue the array that it is said to.
+/// Checks that the output of a kernel can continue its previous version.
 fn continues(body: &Body, row: &LoweredKernel) -> Result<(), String> {
     let Some(Continued { array, adds }) = row.continues else { return Ok(()) };
     let [before, output] = [array, row.writes()].map(|id| &body.arrays[id.0]);

@@ -210,7 +210,7 @@ impl Program {
         rounds.carried.iter().flat_map(line).collect()
     }
 
-    /// What the output of the kernel of a line begins as, if the kernel says so.
+    /// The previous version of the output of the kernel of a line.
     fn continued(&self, span: Span<'_>) -> Option<String> {
         let row = &self.body.kernels[span.kernel?.0];
         let Continued { array, adds } = row.continues?;

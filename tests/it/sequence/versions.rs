@@ -295,10 +295,10 @@ fn versions_that_do_not_fit_are_refused() {
         cannot redistribute `X` from replicated to [partial(x)] for stage 1, `part`: dimension 0 of [partial(x)] cannot be written as a distributed type: it holds partial sums
         stage 2, `inside`: `Y` has shape [5], but `W` has [4], the output of stage 1, `inside`; make them match
         stage 1, `inside` writes `X`, which is an input that stage 1, `inside` reads first; the values before it are X; give it a name of its own
-        `call` names `X`, which is no output or has been named before; the outputs are Z
-        `call` names `Y`, which is no output or has been named before; the outputs are Z
+        `call` names `X`, which is not an output or has been named before; the outputs are Z
+        `call` names `Y`, which is not an output or has been named before; the outputs are Z
         two outputs are called `Z`; give each a name of its own
-        `call` names `Z`, which is no output or has been named before; the outputs are Z
+        `call` names `Z`, which is not an output or has been named before; the outputs are Z
         `call` is for the whole, not for its rounds; call it on the sequence that repeats the rounds
         `Q` is carried to the next round, but no stage of the round writes it; its stages write Y, Z
     "#]].assert_eq(&(refusals.join("\n") + "\n"));

@@ -36,7 +36,7 @@ fn mistakes_are_shown_where_they_stand() {
         8 | .tile(k, ko, ki, 2)
           |  ^^^^
           |
-          = help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect` and `expect_overlap`
+          = help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect`, `expect_overlap`, `of` and `of_all`
         error: `summa` has no mesh and no schedule
          --> kernels.poly:3:4
           |
@@ -255,4 +255,32 @@ fn results_in_partial_sums_are_not_written() {
     "#]]
     .assert_eq(&folder.refusal(&words(&["run", &poly], &arrays, &["--out", &out])));
     assert!(!Path::new(&out).exists());
+}
+
+#[test]
+fn chains_of_blocks_are_not_printed() {
+    let folder = Folder(test_folder!("poly_chain_of_a_block"));
+    let file = folder.poly("fn f(A: [f64; 4]) -> A { A[0] = 7; }\nauto");
+    let refused = folder.refusal(&["lower", &file, "--print", "chain"]);
+    assert!(refused.starts_with("error: `--print chain` prints kernels of one statement, but the file has a block"));
+}
+
+#[test]
+fn a_parameter_that_a_block_returns_is_written_under_its_name() {
+    let folder = Folder(test_folder!("poly_block_returns"));
+    let array = folder.arrays("f64", &["5"]).remove(0);
+    let out = folder.path("out.npy");
+    // One kernel whose output is a version, kernels that continue one, and two blocks that return the same array.
+    let texts = [
+        "fn f(A: [T; n]) -> A { A[i] = A[i] + 1; }\nauto",
+        "fn f(A: [T; n]) -> A { A[0] = 7; A[i] += A[0]; }\nmesh(x: 2).distribute([i], [io], [ii]).shard(A, i @ x)",
+        "fn f(A: [T; n]) -> A { A[i] = 2 * A[i]; }\nauto\nfn g(A: [T; n]) -> A { A[i] = A[i] + 1; }\nauto",
+    ];
+    for text in texts {
+        let file = folder.poly(text);
+        let named = format!("A={out}");
+        let options = ["run", &file, &array, "--out", &named, "--check", "--ranks", "2", "--machine", "a100"];
+        let said = COMMAND_LINE.said(Start::Plain, &options);
+        assert!(said.contains(": A, 5, f64\n") && said.contains("\nchecked "), "{said}");
+    }
 }

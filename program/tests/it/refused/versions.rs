@@ -1,4 +1,4 @@
-//! Kernels that cannot continue the array that they are said to.
+//! Kernels that cannot continue their previous version.
 
 use super::{array, by_columns, mesh, program, refusal, sharding};
 use expect_test::expect;

@@ -138,7 +138,7 @@ impl<'a, T: Element> Prepared<'a, T> {
             let is_given = into.is_some() && self.arrays.outputs.contains(&writes(kernel));
             let mut target = if is_given { None } else { Some(self.target_of_kernel(kernel, writes(kernel))?) };
             if let Some(before) = self.versions[kernel.0] {
-                // An output that is given is no version.
+                // The given output is not a version.
                 let target = target.as_mut().expect(GIVEN);
                 let before = self.arrays.get(before, run.inputs, into.as_deref());
                 match body.kernels[kernel.0].adds() {

@@ -4,11 +4,11 @@
 //! a tensor of no dimensions, is below the bound. The names on the right, and `s`, are written by kernels of the round, or carried by
 //! rounds inside it.
 
-use super::values::{Values, written};
 use crate::check::index::identifiers;
 use crate::errors::{Errors, error, error_at};
 use crate::name::name;
 use crate::text::limited;
+use crate::values::{Values, written};
 use polyshard_layout::Name;
 use polyshard_program::{MOST_ROUNDS, Number};
 use proc_macro2::{Group, Ident, Span};
@@ -96,18 +96,86 @@ impl fmt::Display for Rounds {
     }
 }
 
+/// The maximum number of rounds around a kernel, so that deep nesting cannot exhaust the stack.
+pub(crate) const DEEPEST: usize = 8;
+
 /// Rounds as written.
-pub(super) struct Repeated {
+pub struct Repeated {
     at: Span,
-    times: Expr,
-    pub(super) carried: Vec<(Ident, Ident)>,
-    until: Option<(Ident, Expr)>,
-    pub(super) kernels: Range<usize>,
+    /// The maximum number of rounds.
+    pub times: Expr,
+    /// Values passed to the next round: the first has in the next round the value of the second in this one.
+    pub carried: Vec<(Ident, Ident)>,
+    /// Carried values, each with its value in the first round, where that has another name.
+    pub firsts: Vec<(Ident, Ident)>,
+    /// The value that ends the rounds, and the bound below which it does.
+    pub until: Option<(Ident, Expr)>,
+    /// The kernels, by number.
+    pub kernels: Range<usize>,
 }
 
 impl Repeated {
+    /// Rounds of a block, before their kernels, of which the first has this number.
+    pub(crate) fn new(at: Span, times: Expr, kernel: usize) -> Self {
+        Self { at, times, carried: Vec::new(), firsts: Vec::new(), until: None, kernels: kernel..kernel }
+    }
+
+    /// Adds the carried values, each with the next value and that of the first round, and the condition that ends them.
+    pub(crate) fn finish(&mut self, carried: Vec<(Ident, Ident, Ident)>, until: Option<(Ident, Expr)>, end: usize) {
+        (self.until, self.kernels.end) = (until, end);
+        for (value, next, first) in carried {
+            self.firsts.push((value.clone(), first));
+            self.carried.push((value, next));
+        }
+    }
+
+    /// Whether the first round begins with this value.
+    pub(crate) fn begins_with(&self, value: &Ident) -> bool {
+        self.firsts.iter().any(|(_, first)| first == value)
+    }
+
+    /// The values on which those that are in use depend, through the rounds.
+    pub(crate) fn needed(&self, is_used: impl Fn(&Ident) -> bool) -> Vec<String> {
+        let used = || self.carried.iter().zip(&self.firsts).filter(|((value, _), _)| is_used(value));
+        let until = self.until.iter().map(|(scalar, _)| scalar).filter(|_| used().next().is_some());
+        used().flat_map(|((_, next), (_, first))| [next, first]).chain(until).map(ToString::to_string).collect()
+    }
+
+    /// Carries the values that are in use alone, and numbers the kernels anew. Returns whether anything is left.
+    pub(crate) fn prune(&mut self, is_used: impl Fn(&Ident) -> bool, number: impl Fn(usize) -> usize) -> bool {
+        self.carried.retain(|(value, _)| is_used(value));
+        self.firsts.retain(|(value, _)| is_used(value));
+        self.kernels = number(self.kernels.start)..number(self.kernels.end);
+        !self.carried.is_empty()
+    }
+
+    /// Whether a value has another name before the rounds.
+    pub(crate) fn has_first(&self, value: &Ident) -> bool {
+        self.firsts.iter().any(|(other, _)| other == value)
+    }
+
+    /// Numbers the kernels from this one.
+    pub(crate) fn after(mut self, kernel: usize) -> Self {
+        self.kernels = self.kernels.start + kernel..self.kernels.end + kernel;
+        self
+    }
+
+    /// Names values as the blocks in the rounds leave them.
+    pub(crate) fn rename(&mut self, before: &[(Ident, Ident)], left: &[(Ident, Ident)]) {
+        let to = |name: &mut Ident, versions: &[(Ident, Ident)]| {
+            if let Some((_, version)) = versions.iter().find(|(base, _)| base == name) {
+                *name = Ident::new(&version.to_string(), name.span());
+            }
+        };
+        for (value, next) in &mut self.carried {
+            to(value, before);
+            to(next, left);
+        }
+        self.until.iter_mut().for_each(|(scalar, _)| to(scalar, left));
+    }
+
     /// Parses the parentheses of rounds whose first kernel has this number.
-    pub(super) fn parse(at: Span, header: &Group, first: usize) -> Result<Self> {
+    pub(crate) fn parse(at: Span, header: &Group, first: usize) -> Result<Self> {
         let inside = |input: ParseStream<'_>| Self::inside(at, input, first);
         limited(header.stream()).and_then(|header| inside.parse2(header)).map_err(|why| {
             let help =
@@ -136,17 +204,17 @@ impl Repeated {
         if !input.is_empty() {
             return Err(input.error("expected `,`"));
         }
-        Ok(Self { at, times, carried, until, kernels: kernel..kernel })
+        Ok(Self { at, times, carried, firsts: Vec::new(), until, kernels: kernel..kernel })
     }
 
     /// The names in the number of rounds, an integer, and in the bound that ends them.
-    pub(super) fn open(&self) -> Vec<(Ident, bool)> {
+    pub(crate) fn open(&self) -> Vec<(Ident, bool)> {
         let below = self.until.iter().flat_map(|(_, below)| identifiers(below)).map(|ident| (ident, false));
         identifiers(&self.times).into_iter().map(|ident| (ident, true)).chain(below).collect()
     }
 
     /// The rounds with numbers in place of names: `repeat(rounds, ..)` with `--let rounds=5`.
-    pub(super) fn bound(&self, values: &Values) -> Result<Rounds> {
+    pub(crate) fn bound(&self, values: &Values) -> Result<Rounds> {
         let unknown = |expr: &Expr, what: &str, number: &str| match identifiers(expr)
             .into_iter()
             .find(|ident| values.get(name(ident)).is_none())
@@ -172,8 +240,11 @@ impl Repeated {
                 number(below, values).ok_or_else(|| unknown(below, "bound that ends the rounds", "a number"))?;
             Ok::<_, syn::Error>((name(scalar), below))
         });
-        let carried = self.carried.iter().map(|(value, next)| [value, next].map(name));
-        let carried = carried.map(|[value, next]| Carry { value, next, first: value }).collect();
+        let carried = self.carried.iter().map(|(value, next)| {
+            let first = self.firsts.iter().find(|(other, _)| other == value).map_or(value, |(_, first)| first);
+            Carry { value: name(value), next: name(next), first: name(first) }
+        });
+        let carried = carried.collect();
         Ok(Rounds {
             times,
             carried,
@@ -203,7 +274,7 @@ fn number(expr: &Expr, values: &Values) -> Option<f64> {
 }
 
 /// Checks that rounds carry values that they write; `outputs` are the outputs of the kernels.
-pub(super) fn check(outputs: &[&Ident], rounds: &[Repeated]) -> Result<()> {
+pub(crate) fn check(outputs: &[&Ident], rounds: &[Repeated]) -> Result<()> {
     let mut errors = Errors::default();
     for around in rounds {
         let own = &outputs[around.kernels.clone()];

@@ -23,23 +23,23 @@ use syn::{Expr, Ident, Lit};
 
 /// Names with their values.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Values(Vec<(Name, Number)>);
+pub(crate) struct Values(Vec<(Name, Number)>);
 
 impl Values {
-    pub(super) fn new(given: &[(Name, Number)]) -> Self {
+    pub(crate) fn new(given: &[(Name, Number)]) -> Self {
         Self(given.to_vec())
     }
 
-    pub(super) fn get(&self, name: Name) -> Option<Number> {
+    pub(crate) fn get(&self, name: Name) -> Option<Number> {
         self.0.iter().find(|(other, _)| *other == name).map(|(_, value)| *value)
     }
 
-    pub(super) fn set(&mut self, name: Name, extent: usize) {
+    pub(crate) fn set(&mut self, name: Name, extent: usize) {
         self.0.push((name, Number::Int(i64::try_from(extent).unwrap_or(i64::MAX))));
     }
 
     /// The value of an expression, if all its names have one.
-    pub(super) fn evaluate(&self, expr: &Expr) -> Option<i128> {
+    pub(crate) fn evaluate(&self, expr: &Expr) -> Option<i128> {
         evaluate(&self.substituted(expr))
     }
 
@@ -75,7 +75,7 @@ impl Values {
     }
 
     /// Replaces names by numbers in a kernel, and collects extents and bounds without a value.
-    pub(super) fn fill(&self, block: &mut Block, unknown: &mut Unknown) {
+    pub(crate) fn fill(&self, block: &mut Block, unknown: &mut Unknown) {
         let indices = indices(block);
         let Block { inputs, output, statement, ranges, .. } = block;
         for Tensor { extents, .. } in inputs.iter_mut().chain([output]) {
@@ -140,7 +140,7 @@ impl Values {
 }
 
 /// The names of a kernel that numbers can replace: extents, bounds and moduli, which are integers, and scalars, which need not be.
-pub(super) fn open(block: &Block) -> Vec<(Ident, bool)> {
+pub(crate) fn open(block: &Block) -> Vec<(Ident, bool)> {
     let indices = indices(block);
     let bounds = block.ranges.iter().filter_map(|range| match &range.bounds {
         Expr::Range(bounds) => Some([&bounds.start, &bounds.end]),
@@ -169,14 +169,14 @@ fn scalars(value: &Value) -> Vec<&Ident> {
 
 /// Names and extents without a value; each name is reported once.
 #[derive(Default)]
-pub(super) struct Unknown {
+pub(crate) struct Unknown {
     errors: Errors,
     said: Vec<Ident>,
 }
 
 impl Unknown {
     /// Reports the name in an expression that has no value.
-    pub(super) fn add(&mut self, expr: &Expr, values: &Values) {
+    pub(crate) fn add(&mut self, expr: &Expr, values: &Values) {
         match identifiers(expr).into_iter().find(|ident| values.get(name(ident)).is_none()) {
             Some(ident) => {
                 let help = format!("declare an input with the extent `{ident}`, or set it: `--let {ident}=10`");
@@ -190,7 +190,7 @@ impl Unknown {
     }
 
     /// Reports that a name has no value.
-    pub(super) fn name(&mut self, ident: &Ident, help: &str) {
+    pub(crate) fn name(&mut self, ident: &Ident, help: &str) {
         if !self.said.contains(ident) {
             self.said.push(ident.clone());
             self.errors.push(ident, format!("`{ident}` has no value"), help);
@@ -198,7 +198,7 @@ impl Unknown {
     }
 
     /// Stops if any value is missing.
-    pub(super) fn stop(&mut self) -> syn::Result<()> {
+    pub(crate) fn stop(&mut self) -> syn::Result<()> {
         self.errors.stop()
     }
 }
@@ -221,6 +221,6 @@ fn literal(text: &str, span: Span) -> Option<Expr> {
 }
 
 /// The text of an expression as written.
-pub(super) fn written(expr: &Expr) -> String {
+pub(crate) fn written(expr: &Expr) -> String {
     expr.span().source_text().unwrap_or_else(|| expr.to_token_stream().to_string())
 }

@@ -1,0 +1,57 @@
+//! Statements whose values nothing uses are left out.
+
+use super::Elaborated;
+use std::collections::HashSet;
+
+impl Elaborated {
+    /// Leaves out kernels that neither a result nor the end of rounds depends on.
+    pub(super) fn prune(&mut self) {
+        let mut live: HashSet<String> = self.results.iter().map(|(_, version)| version.to_string()).collect();
+        loop {
+            let before = live.len();
+            for part in self
+                .kernels
+                .iter()
+                .rev()
+                .filter(|part| live.contains(&part.block.output.name.to_string()))
+                .collect::<Vec<_>>()
+            {
+                let previous = part.previous.as_ref().map(|previous| &previous.version);
+                live.extend(
+                    part.block.inputs.iter().map(|tensor| &tensor.name).chain(previous).map(ToString::to_string),
+                );
+            }
+            for rounds in &self.rounds {
+                live.extend(rounds.needed(|value| live.contains(&value.to_string())));
+            }
+            if live.len() == before {
+                break;
+            }
+        }
+        let is_live: Vec<bool> =
+            self.kernels.iter().map(|part| live.contains(&part.block.output.name.to_string())).collect();
+        let numbers: Vec<usize> =
+            is_live.iter().scan(0, |next, live| Some(std::mem::replace(next, *next + usize::from(*live)))).collect();
+        let count = is_live.iter().filter(|live| **live).count();
+        let mut rows = Vec::with_capacity(self.rounds.len());
+        let mut next = 0;
+        self.rounds.retain_mut(|rounds| {
+            let is_left = rounds.prune(
+                |value| live.contains(&value.to_string()),
+                |kernel| numbers.get(kernel).copied().unwrap_or(count),
+            );
+            rows.push(is_left.then_some(next));
+            next += usize::from(is_left);
+            is_left
+        });
+        let mut kept = is_live.iter();
+        self.kernels.retain(|_| kept.next().is_some_and(|live| *live));
+        self.unset.retain_mut(|(row, _)| match rows[*row] {
+            Some(number) => {
+                *row = number;
+                true
+            }
+            None => false,
+        });
+    }
+}

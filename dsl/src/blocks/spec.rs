@@ -1,0 +1,112 @@
+//! A block of several statements as data: its kernels in order, and their rounds, results and versions.
+
+use crate::rounds::Rounds;
+use crate::step::Step;
+use polyshard_layout::Name;
+use polyshard_program::KernelSpec;
+
+/// A block of several statements, as `kernel!` and files give it.
+///
+/// Each statement is a kernel that writes a new version of an array. Versions have names of their own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BlockSpec {
+    /// Its name.
+    pub name: Name,
+    /// The kernels, in order.
+    pub kernels: Vec<BlockKernel>,
+    /// The rounds around kernels, outer ones before inner ones.
+    pub rounds: Vec<Rounds>,
+    /// Its parameters, and the versions that kernels read of them.
+    pub parameters: Vec<(Name, Name)>,
+    /// Its results, and the versions that they are.
+    pub results: Vec<(Name, Name)>,
+    /// Versions, each with its array.
+    pub arrays: Vec<(Name, Name)>,
+    /// The extents of indices where they stand alone in accesses; those of one name must agree.
+    pub indices: Vec<IndexExtent>,
+    /// The rounds, by number, without which an array has no value.
+    pub unset: Vec<(usize, Name)>,
+}
+
+/// A kernel of a block.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BlockKernel {
+    /// The kernel.
+    pub kernel: KernelSpec,
+    /// The version that it continues.
+    pub previous: Option<Continued>,
+    /// The versions that it reads and writes, each with the name that its statement has for it.
+    pub names: Vec<(Name, Name)>,
+}
+
+/// A version that a kernel continues in a new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Continued {
+    /// The previous version.
+    pub value: Name,
+    /// Whether the kernel's terms are combined with its elements; otherwise those that the kernel does not write are kept.
+    pub adds: bool,
+}
+
+/// The extent of an index in an access.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexExtent {
+    /// The index.
+    pub index: Name,
+    /// The array.
+    pub array: Name,
+    /// The number of the dimension.
+    pub dim: usize,
+    /// Its extent there.
+    pub extent: i128,
+    /// The access, as text.
+    pub access: String,
+}
+
+/// The steps of a kernel, each with the number of the block's step that it is a part of, counted from 0; `None` for a sharding that follows
+/// from others.
+pub type KernelSteps = Vec<(Step, Option<usize>)>;
+
+/// A mistake in a block that is not one of a single statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockMistake {
+    /// The number of the step or the index, counted from 0.
+    pub of: Option<usize>,
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub help: String,
+}
+
+impl BlockSpec {
+    /// Checks that each index has one extent, and that all arrays have values. A mistake is of the [index](Self::indices) with that number.
+    ///
+    /// # Errors
+    /// All mistakes.
+    pub fn check(&self) -> Result<(), Vec<BlockMistake>> {
+        let mut mistakes = Vec::new();
+        let mut known: Vec<&IndexExtent> = Vec::new();
+        for (number, here) in self.indices.iter().enumerate() {
+            let IndexExtent { index, extent, access, .. } = here;
+            match known.iter().find(|other| other.index == *index) {
+                None => known.push(here),
+                Some(other) if other.extent == *extent => {}
+                Some(IndexExtent { extent: first, access: there, .. }) => {
+                    let message =
+                        format!("index `{index}` has extent {extent} in `{access}`, but {first} in `{there}`");
+                    let fits = extent.min(first);
+                    let help = format!("use two indices, or state the range that fits: `for {index} in 0..{fits}`");
+                    mistakes.push(BlockMistake { of: Some(number), message, help });
+                }
+            }
+        }
+        for (_, array) in
+            self.unset.iter().filter(|(rounds, _)| self.rounds.get(*rounds).is_some_and(|one| one.times == 0))
+        {
+            let message =
+                format!("`{array}` has no value: all statements that write it are in rounds, of which there are 0");
+            mistakes.push(BlockMistake { of: None, message, help: format!("write `{array}` before the rounds") });
+        }
+        if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
+    }
+}

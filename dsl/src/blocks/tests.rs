@@ -1,0 +1,290 @@
+//! Blocks as kernels: their statements, versions, rounds and schedules, and every mistake with its place.
+
+use crate::tests::check_all;
+use crate::{Continued, Definitions, Given, Left, Scheduled};
+use expect_test::{Expect, expect};
+use polyshard_layout::{DType, Name};
+use polyshard_program::Number;
+
+const VALUES: [(&str, Number); 5] = [
+    ("n", Number::Int(8)),
+    ("m", Number::Int(6)),
+    ("rounds", Number::Int(10)),
+    ("none", Number::Int(0)),
+    ("tolerance", Number::Float(1e-9)),
+];
+
+/// The kernels of texts, with the rounds that begin before each, or their mistakes.
+fn check(transcript: Expect) {
+    let values: Vec<_> = VALUES.iter().map(|(name, value)| (Name::new(name), *value)).collect();
+    let given = Given { arrays: None, values: &values, dtype: Some(DType::F64) };
+    check_all(transcript, |text| {
+        let bound = Definitions::parse(text).and_then(|file| {
+            let (stages, rounds) = (file.bind(&given)?, file.rounds(&given)?);
+            let mut lines = Vec::new();
+            for (number, stage) in stages.iter().enumerate() {
+                let begun = rounds.iter().filter(|rounds| rounds.kernels.start == number);
+                lines.extend(begun.map(|rounds| format!("{} {{ {} }}", rounds, rounds.kernels.len())));
+                let kernel = stage.kernel.clone().check().expect("a kernel of a file is checked");
+                let previous = stage.previous.map_or_else(String::new, |Continued { value, adds }| {
+                    format!("  // {} {value}", if adds { "adds to" } else { "keeps of" })
+                });
+                lines.push(format!("{}: {}{previous}", kernel.name(), kernel.statement()));
+                if let Scheduled::Steps(steps) = &stage.schedule {
+                    lines.extend(steps.iter().map(|(step, _)| format!("  .{step}")));
+                }
+            }
+            let left = file.results().into_iter().map(|Left { name, value, .. }| format!("{name} = {value}"));
+            let inputs = file.inputs().into_iter().map(|input| input.to_string());
+            let join = |all: Vec<String>| all.join(", ");
+            lines.push(format!("({}) -> {}", join(inputs.collect()), join(left.collect())));
+            Ok(lines.join("\n"))
+        });
+        bound.unwrap_or_else(|error| error.to_string())
+    });
+}
+
+#[test]
+fn statements_are_kernels_on_versions_of_their_arrays() {
+    check(expect![[r#"
+        fn f(A: [T; n]) -> (X: [T; n], s: T) { let B[i] = 2 * A[i]; X[i] = B[i] + A[i]; X[i] = X[i] * B[i]; s = X[i] * X[i]; X[0] = s; } auto
+            f_B: B[i] = 2 * A[i]
+            f_X: X[i] = B[i] + A[i]
+            f_X2: X2[i] = X[i] * B[i]
+            f_s: s[] = X2[i] * X2[i]
+            f_X3: X3[0] = s[]  // keeps of X2
+            (A) -> s = s, X = X3
+        fn f(A: [T; n, m]) -> A { A[i, j] += A[0, j]; A[i, j] = 1 for i in 0..2; } auto
+            f_A2: A2[i, j] += A[0, j] for i in 0..8  // adds to A
+            f_A3: A3[i, j] = 1 for i in 0..2 for j in 0..6  // keeps of A2
+            (A) -> A = A3
+        fn f(A: [T; n], B: [T; n]) -> (B, C: [T; n]) { let D[i] = A[i]; C[i] = D[i]; B[i] = D[i] + B[i] } auto
+            f_B2: B2[i] = A[i] + B[i]
+            f_C: C[i] = A[i]
+            (A, B) -> B = B2, C = C
+        fn f(A: [T; n, m], z: [T; m]) -> y: [T; n] { let w: [T; m]; w[j] = z[j] + j; y[i] += A[i, j] * w[j]; y[i] max= z[0] for i in 1..n; } auto
+            f_w: w[j] = z[j] + j
+            f_y: y[i] += A[i, j] * w[j]
+            f_y2: y2[i] max= z[0] for i in 1..8  // adds to y
+            (A, z) -> y = y2
+    "#]]);
+}
+
+#[test]
+fn arrays_from_before_rounds_keep_their_values_from_round_to_round() {
+    check(expect![[r#"
+        fn f(B: [T; n]) -> (X: [T; n], s: T) { X[i] = 0; let D[i] = B[i]; repeat(rounds, until s < tolerance) { X[i] = X[i] + 0.5 * D[i]; s = X[i] * X[i]; } } auto
+            f_X: X[i] = 0 for i in 0..8
+            f_s: s[] = 0
+            repeat(10, X2 = X, then X3, s2 = s, then s3, until s3 < 1e-9) { 2 }
+            f_X3: X3[i] = X2[i] + 0.5 * B[i]
+            f_s3: s3[] = X3[i] * X3[i]
+            (B) -> X = X2, s = s2
+        fn f(X: [T; n]) -> X { repeat(3) { let old[i] = X[i]; repeat(rounds) { X[i] = X[i] + old[i] } X[0] = 0; } } auto
+            repeat(3, X2 = X, then X5) { 2 }
+            repeat(10, X3 = X2, then X4) { 1 }
+            f_X4: X4[i] = X3[i] + X2[i]
+            f_X5: X5[0] = 0  // keeps of X3
+            (X) -> X = X2
+        fn f(U: [T; n], V: [T; n]) -> (U, V) { repeat(rounds, until s >= 1) { let s max= abs(V[i]); let W[i] = V[i] - U[i]; U[i] = V[i]; V[i] = W[i]; } } auto
+            repeat(10, U2 = U, then V2, V2 = V, then W, until unmet < 0.5) { 3 }
+            f_s: s[] max= abs(V2[i])
+            f_W: W[i] = V2[i] - U2[i]
+            f_unmet: unmet[] = if s[] >= 1 { 0 } else { 1 }
+            (U, V) -> U = U2, V = V2
+        fn f(A: [T; n]) -> s: T { repeat(rounds, until s * s <= s) { s = A[i]; } } auto
+            f_s: s[] = 0
+            repeat(10, s2 = s, then s3, until unmet < 0.5) { 2 }
+            f_s3: s3[] = A[i]
+            f_unmet: unmet[] = if s3[] * s3[] <= s3[] { 0 } else { 1 }
+            (A) -> s = s2
+        fn f(A: [T; n]) -> s: T { repeat(none) { s = A[i]; } } auto
+            line 1, column 20: `s` has no value: the only statements that write it are in rounds, of which there are 0
+            help: write it before the rounds
+    "#]]);
+}
+
+#[test]
+fn steps_apply_to_all_statements_that_have_their_loops() {
+    check(expect![[r#"
+        fn f(A: [T; n, m], z: [T; m]) -> (y: [T; n], s: T) { y[i] = A[i, k] * z[k]; s = y[i] * y[i]; s = s + 1; } mesh(x: 2, y: 2).distribute([i, k], [io, ko], [ii, ki]).shard(A, i @ x, k @ y).communicate(A, ko)
+            f_y: y[i] = A[i, k] * z[k]
+              .distribute([i, k], [io, ko], [ii, ki], mesh(x: 2, y: 2))
+              .shard(A, dim(0) @ x, dim(1) @ y)
+              .communicate(A, ko)
+              .shard(y, dim(0) @ x)
+            f_s: s[] = y[i] * y[i]
+              .distribute([i], [io], [ii], mesh(x: 2))
+              .replicate(mesh(y: 2))
+              .shard(y, dim(0) @ x)
+              .shard(s)
+            f_s2: s2[] = s[] + 1
+              .replicate(mesh(x: 2, y: 2))
+              .shard(s)
+              .shard(s2)
+            (A, z) -> y = y, s = s2
+        fn f(A: [T; n]) -> y: [T; n] { let B[i] = A[i]; y[i] = B[i] + A[0] } mesh(x: 2).distribute([i], [io], [ii]).split(q, qo, qi, 2).shard(C, i @ x).shard(B, q @ x).tensorize([ii, q]).halo(A, 2)
+            line 1, column 109: no statement has the loop `q`
+            help: the indices are `i`
+            line 1, column 129: the block has no array `C`
+            help: the arrays are `A`, `B` and `y`
+            line 1, column 145: `q` stands alone in no index of `B`
+            help: name an index of `B`, or the dimension by its number: `dim(0) @ x`
+            line 1, column 161: no statement has all of the loops `ii` and `q`
+            help: the indices are `i`
+            line 1, column 180: `halo` is for blocks of one statement
+            help: use `repeat(..) { .. }`
+    "#]]);
+}
+
+#[test]
+fn what_no_block_can_mean_is_refused_where_it_is_wrong() {
+    check(expect![[r#"
+        fn f(A: [T; n]) -> (X: [T; n], s: T) { X[i] = Y[i]; s = X[i]; let Y[i] = A[i]; } auto
+            line 1, column 47: no array `Y`
+            help: declare it as a parameter of the block, or by `let`
+            line 1, column 57: `X` is read before anything is written to it
+            help: write it first, or make it a parameter of the block
+        fn f(A: [T; n]) -> X: [T; n] { let Y: [T; n]; X[i] = Y[i] + A[i]; } auto
+            line 1, column 54: `Y` is read before anything is written to it
+            help: write it first, or make it a parameter of the block
+        fn f(A: [T; n], n: T) -> X: [T; n] { X[i] = A[i]; A[i] = X[i, i]; } auto
+            line 1, column 17: the array `n` has the name of an extent
+            help: rename one of them; an extent is a number that is known before the block runs
+        fn f(A: [T; n]) -> (X: [T; n], s: T) { X[i] = A[i] } auto
+            line 1, column 32: `s` is returned, but nothing is written to it
+            help: write a statement `s[..] = ..`, or do not return it
+        fn f(A: [T; n], z: [T; m]) -> R: [T; n] { R[i] = A[i]; R[i] = R[i] + A[i] * z[j]; } auto
+            line 1, column 63: the term with `R[i]` would be added once for each value of `j`, which is summed over
+            help: add the sum by a statement of its own: `R[i] = ..; R[i] += ..`
+        fn f(A: [T; n]) -> X: [T; n] { X[0] = 1; X[i] = A[i] for i in 1..n; } auto
+            line 1, column 32: the first statement that writes `X` writes a part of it
+            help: give all elements a value before: `X[i0] = 0.0`
+            line 1, column 42: the first statement that writes `X` writes a part of it
+            help: give all elements a value before: `X[i0] = 0.0`
+        fn f(A: [T; n], B: [T; m]) -> X: [T; n] { X[i] = A[i]; X[i] = X[i] + B[i]; } auto
+            line 1, column 72: index `i` has extent 6 in `B[i]`, but 8 in `X[i]`
+            help: let the extents agree, use two indices, or state the range that fits: `for i in 0..6`
+        fn f(A: [T; n]) -> X: [T; n] { let Y[i, q] = A[i]; let Y[i] = A[i]; Z[i] = A[i]; X[i] = A[i]; } auto
+            line 1, column 56: the name `Y` is declared twice in the block
+            help: give each array a name of its own
+        fn f(A: [T; n]) -> X: [T; n] { X[i] = A[i]; repeat(3, until X[0] < 1) { let t = X[i]; } X[i] = t; } auto
+            line 1, column 61: `X[0]` ends the rounds, but is an element of an array
+            help: compute a scalar by a statement of the round, and compare it here
+            line 1, column 96: `t` is an array of the block, which is not declared here
+            help: give one of them another name
+        fn f(A: [T; n]) -> X: [T; n] { X[i] = A[i]; repeat(3, until X < 1) { X[i] = 2 * X[i]; } } auto
+            line 1, column 61: `X` ends the rounds, but is an array
+            help: compute a scalar by a statement of the round, such as `s max= abs(X[i])`, and compare it here
+        fn f(A: [T; n]) -> X: [T; n] { X[i] = A[i]; repeat(3, X = Y) { X[i] = 2 * X[i]; } X[i] = A[i } auto
+            line 1, column 91: `[` is not closed
+            help: write `]` where it ends
+        fn f(A: [T; n]) -> X: [T; n] { X[i] = A[i]; X[i] = + A[i]; X[i] -= A[i]; X[i] = A[i + 1]; } auto
+            line 1, column 52: unexpected `+`
+            help: a value is made of `+`, `-`, `*`, `/`, parentheses, numbers, accesses `A[m, k]`, scalars by name, functions such as `exp(..)`, and choices `if a < b { x } else { y }`
+            line 1, column 65: no assignment `-=`
+            help: add the negated value: `+= -(..)`
+        fn f(A: [T; n]) -> X: [T; n] { X[i] = A[i]; X[i] = X[i + 1]; } auto
+            line 1, column 52: `X[i + 1]` leaves `X`: index `i + 1` spans 1..9, but dimension 0 has extent 8
+            help: make `X` larger, or the ranges of the indices smaller
+        fn f(A: [T; n]) -> (X: [T; n], X: [T; n]) { X[i] = A[i]; } auto
+            line 1, column 32: the name `X` is declared twice in the block
+            help: give each array a name of its own
+        fn f(A: [T; n], B: [T; n]) -> X: [T; n] { let Y[i] = A[i]; X[i] = Y[i] * 2; } auto
+            line 1, column 17: no result depends on the given value of `B`
+            help: read it before it is written, or remove it; `let B` declares an array of the block
+        fn f() -> X: [T; n] { } auto
+            line 1, column 11: `X` is returned, but nothing is written to it
+            help: write a statement `X[..] = ..`, or do not return it
+    "#]]);
+}
+
+#[test]
+fn blocks_of_a_file_read_the_versions_that_earlier_ones_leave() {
+    check(expect![[r#"
+        fn f(A: [T; n]) -> A { A[i] = 2 * A[i]; } auto fn g(A: [T; n]) -> A { A[i] = A[i] + 1; } auto
+            f_A2: A2[i] = 2 * A[i]
+            g_A3: A3[i] = A2[i] + 1
+            (A) -> A = A3
+        fn f(A: [T; n]) -> X: [T; n] { X[i] = A[i] + 1; X[i] = 2 * X[i]; } auto fn g(X: [T; n]) -> Y: [T; n] { let r[i] = X[i]; Y[i] = r[i] * 2; } auto
+            f_X: X[i] = A[i] + 1
+            f_X2: X2[i] = 2 * X[i]
+            g_Y: Y[i] = X2[i] * 2
+            (A) -> X = X2, Y = Y
+        fn f(A: [T; n]) -> s: T { s = A[i]; s = s / 2; } auto fn g(A: [T; n], s: T) -> B: [T; n] { B[i] = A[i] * s } mesh(x: 2).distribute([i], [io], [ii]).shard(B, i @ x).shard(s)
+            f_s: s[] = A[i]
+            f_s2: s2[] = s[] / 2
+            g: B[i] = A[i] * s2[]
+              .distribute([i], [io], [ii], mesh(x: 2))
+              .shard(B, i @ x)
+              .shard(s2)
+            (A) -> s = s2, B = B
+        repeat(3, A = B) { fn f(A: [T; n]) -> B: [T; n] { let r[i] = A[i] + 1; B[i] = 2 * r[i]; B[0] = 1; } auto }
+            repeat(3, A = B2) { 3 }
+            f_r: r[i] = A[i] + 1
+            f_B: B[i] = 2 * r[i]
+            f_B2: B2[0] = 1  // keeps of B
+            (A) -> A = A
+        fn f(A: [T; n]) -> B: [T; n] { let t[i] = A[i] + 1; B[i] = t[i]; } auto fn h(A: [T; n]) -> B: [T; n] { B[i] = A[i] * 100 } auto
+            line 1, column 92: `B` is returned by an earlier block
+            help: give it a name of its own
+        fn f(A: [T; n]) -> X: [T; n] { let r#type[i] = A[i] + 1; X[i] = 2 * r#type[i]; } auto
+            f_type: type[i] = A[i] + 1
+            f_X: X[i] = 2 * type[i]
+            (A) -> X = X
+    "#]]);
+}
+
+#[test]
+fn rounds_that_exchange_arrays_write_one_of_them() {
+    check(expect![[r#"
+        fn f(A: [T; n], B: [T; n]) -> (A, B) { repeat(3) { let t[i] = A[i]; A[i] = B[i]; B[i] = t[i]; } } auto
+            repeat(3, A2 = A, then A3, B2 = B, then B3) { 2 }
+            f_A3: A3[i] = B2[i]
+            f_B3: B3[i] = A2[i]
+            (A, B) -> A = A2, B = B2
+        fn f(A: [T; n], B: [T; n]) -> (A, B) { repeat(3) { let t[i] = A[i] + B[i]; A[i] = B[i]; B[i] = t[i]; } } auto
+            repeat(3, A2 = A, then B2, B2 = B, then t) { 1 }
+            f_t: t[i] = A2[i] + B2[i]
+            (A, B) -> A = A2, B = B2
+        fn f(A: [T; n]) -> (a: T, b: T) { a = 3; b = A[i]; repeat(4, until b > a) { a = b + 1; } repeat(2, until a >= b) { b = a + 1; } } auto
+            f_a: a[] = 3
+            f_b: b[] = A[i]
+            repeat(4, a2 = a, then a3, until unmet < 0.5) { 2 }
+            f_a3: a3[] = b[] + 1
+            f_unmet: unmet[] = if b[] > a3[] { 0 } else { 1 }
+            repeat(2, b2 = b, then b3, until unmet2 < 0.5) { 2 }
+            f_b3: b3[] = a2[] + 1
+            f_unmet2: unmet2[] = if a2[] >= b3[] { 0 } else { 1 }
+            (A) -> a = a2, b = b2
+    "#]]);
+}
+
+#[test]
+fn names_that_mean_an_array_where_a_number_is_needed_are_refused() {
+    check(expect![[r#"
+        fn f(A: [T; n]) -> s: T { repeat(3) { s += A[i]; } } auto
+            line 1, column 39: `s` has no value when the first round begins
+            help: give it one before the rounds, such as `s = 0`; or declare it in them: `let s`
+        fn f(A: [T; n]) -> X: [T; n] { let s = A[i]; X[i] = (A[i - 1] else s) + 1; } auto
+            line 1, column 68: the value outside is `s`, an array of the block
+            help: write a number, or the name of one that is known before the block runs
+        fn f(A: [T; n]) -> X: [T; n] { X[i] = A[i] * alpha; let alpha = A[i]; X[i] = X[i] + alpha; } auto
+            line 1, column 46: `alpha` is an array of the block, which is not declared here
+            help: give one of them another name
+        fn f(A: [T; n]) -> X: [T; n] { let steps = A[i]; X[i] = A[i] * X + steps; repeat(steps) { X[i] = X[i] * 2; } } auto
+            line 1, column 64: the array `X` is used without indices
+            help: write `X[..]`
+            line 1, column 82: `steps` is an array of the block, not a number that is known before it runs
+            help: write a number, or a name that no array has
+        fn f(A: [T; n]) -> X: [T; n] { let inf = 3; X[i] = A[i] * inf; } auto
+            line 1, column 36: `inf` is infinity
+            help: give the array another name
+        fn f(A: [T; n], m: T) -> X: [T; n] { X[i] = A[i]; X[i] = m for i in 0..m; } auto
+            line 1, column 72: `m` is an array of the block, not a number that is known before it runs
+            help: write a number, or a name that no array has
+        fn f(A: [T; n]) -> (X: [T; n], q) { X[i] = A[i]; } auto
+            line 1, column 32: the output has no name
+            help: name the output and its extents: `-> C: [f32; m, n]`
+    "#]]);
+}
