@@ -43,30 +43,23 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let n = args.size;
     let mesh = Mesh::new([("x", args.mesh.or(launched_ranks()).unwrap_or(4))]);
     let [x] = mesh.axes();
-    vars!(i, j, io, ii);
-    let product = kernel! { fn product(M: [f64; n, n], v: [f64; n]) -> y: [f64; n] { y[i] += M[i, j] * v[j] } };
-    let square = kernel! { fn square(y: [f64; n]) -> s: f64 { s[] += y[i] * y[i] } };
-    let normalised = kernel! { fn normalised(y: [f64; n], s: f64) -> w: [f64; n] { w[i] = y[i] / sqrt(s[]) } };
-    let product = product
-        .distribute([i], [io], [ii], &mesh)
-        .shard("M", [i.at(x)])
-        .shard("v", [j.at(x)])
-        .shard("y", [i.at(x)])
-        .lower()?;
-    let square = square.distribute([i], [io], [ii], &mesh).shard("y", [i.at(x)]).lower()?;
-    let normalised =
-        normalised.distribute([i], [io], [ii], &mesh).shard("y", [i.at(x)]).shard("w", [i.at(x)]).lower()?;
-    let round = Sequence::new()
-        .stage(&product, ["M", "v"], "y")
-        .stage(&square, ["y"], "s")
-        .stage(&normalised, ["y", "s"], "w")
-        .carry("w", "v");
-    let program = Sequence::new().repeat(args.steps, round).build()?;
+    let steps = args.steps;
+    let power = kernel! {
+        fn power(M: [f64; n, n], v: [f64; n]) -> v {
+            repeat(steps) {
+                let y[i] = M[i, j] * v[j];
+                let s = y[i] * y[i];
+                v[i] = y[i] / sqrt(s);
+            }
+        }
+    };
+    vars!(i, io, ii);
+    let program = power.distribute([i], [io], [ii], &mesh).shard("M", [i.at(x)]).shard("v", [i.at(x)]).lower()?;
     if args.explain {
         polyshard::exit(0, program.explain());
     }
 
-    polyshard::spmd(mesh.size(), |world| {
+    let wrong = polyshard::spmd(mesh.size(), |world| {
         // A symmetric matrix with well-separated eigenvalues: all are positive, and one is about the sum of the others.
         let matrix = DistArray::from_fn(world, program.sharding("M"), |at| {
             1.0 + if at[0] == at[1] { (at[0] % 7) as f64 / 10.0 } else { 0.0 }
@@ -77,14 +70,19 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         let vector = prepared.run(&[&matrix, &begin])?;
         let (seconds, received) = (start.elapsed().as_secs_f64(), world.bytes_received() - before);
         let error = program.verify(world, &[&matrix, &begin], &[&vector], 1e-9)?;
-        // The length of the product with a vector of length 1 is the eigenvalue.
-        let mut square = [product.run(world, &[&matrix, &vector])?.block().iter().map(|y| y * y).sum::<f64>()];
-        world.all_reduce(&mut square, polyshard::runtime::ReduceOp::Sum)?;
-        if world.is_root() {
-            println!("{seconds:.6} s, {received} bytes received by rank 0; the eigenvalue is {:.9}", square[0].sqrt());
+        if let (Some(matrix), Some(vector)) = (matrix.gather(world)?, vector.gather(world)?) {
+            // The length of the product with a vector of length 1 is the eigenvalue.
+            let product: Vec<f64> = (0..n).map(|i| (0..n).map(|j| matrix[[i, j]] * vector[[j]]).sum()).collect();
+            let eigenvalue = product.iter().map(|element| element * element).sum::<f64>().sqrt();
+            println!("{seconds:.6} s, {received} bytes received by rank 0; the eigenvalue is {eigenvalue:.9}");
             println!("largest error against the sequential reference: {error:e}");
+            let rows = product.iter().zip(&vector).map(|(product, element)| (product - eigenvalue * element).abs());
+            let residual = rows.fold(0.0, f64::max);
+            println!("largest residual of the eigenvector: {residual:e}");
+            let is_wrong = args.steps >= 50 && residual > 1e-9 * eigenvalue;
+            return Ok(is_wrong.then(|| format!("the residual of the eigenvector is {residual:e}")));
         }
-        Ok(())
+        Ok(None)
     })?;
-    Ok(())
+    wrong.into_iter().flatten().next().map_or(Ok(()), |wrong| Err(wrong.into()))
 }
