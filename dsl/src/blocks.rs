@@ -25,7 +25,7 @@ use names::{named, plain};
 
 use crate::check::index::{alone, identifiers};
 use crate::errors::{Errors, error, error_at, listed};
-use crate::name::name;
+use crate::name::{moved, name};
 use crate::rounds::{DEEPEST, Repeated};
 use crate::syntax::{Block, Function, Item, Line, Range, Repeat, Returned, Statement, Tensor};
 use crate::value::{Access, BinaryOp, Condition, Value};
@@ -366,14 +366,7 @@ impl Elaborator<'_> {
 
     /// A new version of an array, with a name that nothing in the file has.
     fn fresh(&mut self, base: &Ident, at: Span) -> Ident {
-        let base_name = plain(base);
-        let mut name = base_name.clone();
-        let mut number = 2;
-        while !self.taken.insert(name.clone()) {
-            name = format!("{base_name}{number}");
-            number += 1;
-        }
-        let version = named(&name, at);
+        let version = named(&self.taken.fresh(&plain(base)), at);
         self.out.names.push((version.clone(), base.clone()));
         version
     }
@@ -386,7 +379,7 @@ impl Elaborator<'_> {
         // Later blocks find a result by its name; other arrays are those of this block.
         let version = match !self.taken.is_used(&name) && (is_result || self.taken.is_own(&name)) {
             true => {
-                let version = named(&name, at);
+                let version = moved(&base, at);
                 self.taken.insert(name);
                 self.out.names.push((version.clone(), base));
                 version
@@ -474,7 +467,7 @@ impl Elaborator<'_> {
         for (at, read) in reads {
             let Array { tensor, version, .. } = &self.arrays[*read];
             let Some(version) = version else { continue };
-            let name = named(&plain(version), at.span());
+            let name = moved(version, at.span());
             if inputs.iter().all(|tensor| tensor.name != name) {
                 names.push((name.clone(), tensor.name.clone()));
                 inputs.push(Tensor { name, ..tensor.clone() });
@@ -484,7 +477,7 @@ impl Elaborator<'_> {
             if let Some((_, read)) = reads.iter().find(|(name, _)| *name == access.tensor)
                 && let Some(version) = &self.arrays[*read].version
             {
-                access.tensor = named(&plain(version), access.tensor.span());
+                access.tensor = moved(version, access.tensor.span());
             }
         });
         let version = self.next(number, target.tensor.span());
@@ -574,7 +567,7 @@ impl Elaborator<'_> {
         (!is_wrong).then_some(found)
     }
 
-    /// Checks the number of indices, and notes the extents of those that stand alone.
+    /// Checks the number of indices.
     fn has_all_indices(&mut self, access: &Access, tensor: &Tensor) -> bool {
         let (ndim, given) = (tensor.extents.len(), access.indices.len());
         if ndim != given {
@@ -635,13 +628,10 @@ impl Elaborator<'_> {
             return None;
         }
         let source = &self.arrays[self.find(&read.tensor)?];
-        let same = |one: &dyn ToTokens, other: &dyn ToTokens| {
-            one.to_token_stream().to_string() == other.to_token_stream().to_string()
-        };
-        let indices = target.indices.len() == read.indices.len()
-            && target.indices.iter().zip(&read.indices).all(|(one, other)| same(one, other));
-        let extents = self.arrays[number].tensor.extents.iter().zip(&source.tensor.extents);
-        (indices && extents.into_iter().all(|(one, other)| same(one, other))).then(|| source.version.clone())?
+        let [target, read] = [&target.indices, &read.indices].map(|indices| indices.iter());
+        let [wanted, given] = [&self.arrays[number].tensor, &source.tensor].map(|tensor| tensor.extents.iter());
+        let is_same = target.map(shown).eq(read.map(shown)) && wanted.map(shown).eq(given.map(shown));
+        source.version.clone().filter(|_| is_same)
     }
 
     /// The ranges of a statement, and one for each index that does not stand alone in an access that is read, but has an extent in the block.
@@ -674,11 +664,7 @@ impl Elaborator<'_> {
     /// Notes the dimensions in which indices stand alone, whose extents must agree.
     fn note_indices(&mut self, target: &Access, value: &Value, ranges: &[Range]) {
         for access in value.accesses().into_iter().chain([target]).filter(|access| access.outside.is_none()) {
-            let Some(number) =
-                self.find(&access.tensor).or_else(|| self.numbers.get(&access.tensor.to_string()).copied())
-            else {
-                continue;
-            };
+            let Some(&number) = self.numbers.get(&access.tensor.to_string()) else { continue };
             let tensor = &self.arrays[number].tensor;
             for (dim, (index, extent)) in access.indices.iter().zip(&tensor.extents).enumerate() {
                 if let Some(index) = alone(index).filter(|index| ranges.iter().all(|range| range.var != **index)) {
@@ -843,7 +829,7 @@ impl Elaborator<'_> {
     /// Adds a kernel that copies a version of an array into the next one, or fills it with zeros.
     fn filled(&mut self, number: usize, at: Span, from: Option<Ident>) -> Ident {
         let tensor = self.arrays[number].tensor.clone();
-        let mut target = Access::scalar(named(&plain(&tensor.name), at));
+        let mut target = Access::scalar(moved(&tensor.name, at));
         let mut ranges = Vec::new();
         for (dim, extent) in tensor.extents.iter().enumerate() {
             let index = self.index(number, dim, at);
@@ -872,7 +858,7 @@ impl Elaborator<'_> {
         let known = indices.get(dim).cloned().flatten();
         if let Some(known) = known.filter(|known| indices.iter().flatten().filter(|other| *other == known).count() == 1)
         {
-            return named(&plain(&known), at);
+            return moved(&known, at);
         }
         let mut index = format!("i{dim}");
         while self.taken.contains(&index) {

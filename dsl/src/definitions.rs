@@ -31,7 +31,7 @@ use crate::check::index::alone;
 use crate::einsum::Operand;
 use crate::errors::{Errors, error, error_at, listed};
 use crate::form::Form;
-use crate::name::name;
+use crate::name::{moved, name};
 use crate::rounds::{self, DEEPEST, Repeated, Rounds};
 use crate::spec;
 use crate::step::Step;
@@ -679,7 +679,7 @@ impl Found {
         let mut names = Vec::new();
         let mut calls = calls;
         for (array, version) in &self.left {
-            let renamed = |name: &Ident| Ident::new(&version.to_string(), name.span());
+            let renamed = |name: &Ident| moved(version, name.span());
             for tensor in block.inputs.iter_mut().filter(|tensor| tensor.name == *array) {
                 names.push((version.clone(), array.clone()));
                 tensor.name = renamed(&tensor.name);
@@ -707,7 +707,7 @@ impl Found {
         let mut inputs = function.inputs.clone();
         for tensor in &mut inputs {
             if let Some((_, version)) = self.left.iter().find(|(array, _)| *array == tensor.name) {
-                tensor.name = Ident::new(&version.to_string(), tensor.name.span());
+                tensor.name = moved(version, tensor.name.span());
             }
         }
         let sharded = calls.iter().flatten().filter_map(|call| match &call.step {

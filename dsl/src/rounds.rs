@@ -6,7 +6,7 @@
 
 use crate::check::index::identifiers;
 use crate::errors::{Errors, error, error_at};
-use crate::name::name;
+use crate::name::{moved, name};
 use crate::text::limited;
 use crate::values::{Values, written};
 use polyshard_layout::Name;
@@ -164,7 +164,7 @@ impl Repeated {
     pub(crate) fn rename(&mut self, before: &[(Ident, Ident)], left: &[(Ident, Ident)]) {
         let to = |name: &mut Ident, versions: &[(Ident, Ident)]| {
             if let Some((_, version)) = versions.iter().find(|(base, _)| base == name) {
-                *name = Ident::new(&version.to_string(), name.span());
+                *name = moved(version, name.span());
             }
         };
         for (value, next) in &mut self.carried {

@@ -15,6 +15,8 @@ pub(crate) struct Names {
     own: HashMap<String, usize>,
     /// The names of inputs and versions so far.
     used: HashSet<String>,
+    /// By name: the next number that may be new.
+    numbers: HashMap<String, usize>,
 }
 
 impl Names {
@@ -47,9 +49,21 @@ impl Names {
         self.all.get(name) == self.own.get(name)
     }
 
-    /// Adds a name, and returns whether it is new.
-    pub(super) fn insert(&mut self, name: String) -> bool {
-        self.all.insert(name, 0).is_none()
+    /// Adds a name.
+    pub(super) fn insert(&mut self, name: String) {
+        self.all.insert(name, 0);
+    }
+
+    /// Adds this name, or else the first that is new of those with a number from 2.
+    pub(super) fn fresh(&mut self, base: &str) -> String {
+        let mut name = base.to_owned();
+        let number = self.numbers.entry(name.clone()).or_insert(2);
+        while self.all.contains_key(&name) {
+            name = format!("{base}{number}");
+            *number += 1;
+        }
+        self.all.insert(name.clone(), 0);
+        name
     }
 }
 

@@ -1,6 +1,6 @@
 //! Statements whose values nothing uses are left out.
 
-use super::Elaborated;
+use super::{Elaborated, Part};
 use std::collections::HashSet;
 
 impl Elaborated {
@@ -9,17 +9,14 @@ impl Elaborated {
         let mut live: HashSet<String> = self.results.iter().map(|(_, version)| version.to_string()).collect();
         loop {
             let before = live.len();
-            for part in self
-                .kernels
-                .iter()
-                .rev()
-                .filter(|part| live.contains(&part.block.output.name.to_string()))
-                .collect::<Vec<_>>()
-            {
-                let previous = part.previous.as_ref().map(|previous| &previous.version);
-                live.extend(
-                    part.block.inputs.iter().map(|tensor| &tensor.name).chain(previous).map(ToString::to_string),
-                );
+            // Backwards, so that one pass follows all kernels between rounds.
+            for Part { block, previous, .. } in self.kernels.iter().rev() {
+                if live.contains(&block.output.name.to_string()) {
+                    let previous = previous.as_ref().map(|previous| &previous.version);
+                    live.extend(
+                        block.inputs.iter().map(|tensor| &tensor.name).chain(previous).map(ToString::to_string),
+                    );
+                }
             }
             for rounds in &self.rounds {
                 live.extend(rounds.needed(|value| live.contains(&value.to_string())));

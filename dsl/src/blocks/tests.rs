@@ -228,6 +228,10 @@ fn blocks_of_a_file_read_the_versions_that_earlier_ones_leave() {
         fn f(A: [T; n]) -> B: [T; n] { let t[i] = A[i] + 1; B[i] = t[i]; } auto fn h(A: [T; n]) -> B: [T; n] { B[i] = A[i] * 100 } auto
             line 1, column 92: `B` is returned by an earlier block
             help: give it a name of its own
+        fn f(A: [T; n]) -> X: [T; n] { let r#loop[i] = A[i] + 1; X[i] = r#loop[i]; } auto fn g(X: [T; n]) -> Y: [T; n] { Y[i] = 2 * X[i] } auto
+            f_loop: loop[i] = A[i] + 1
+            g: Y[i] = 2 * loop[i]
+            (A) -> X = loop, Y = Y
         fn f(A: [T; n]) -> X: [T; n] { let r#type[i] = A[i] + 1; X[i] = 2 * r#type[i]; } auto
             f_type: type[i] = A[i] + 1
             f_X: X[i] = 2 * type[i]
