@@ -23,7 +23,7 @@
 //! The grammar of a kernel is that of `kernel!`. A kernel reads, by name, arrays that earlier kernels have written and input arrays. The
 //! extents of input arrays give the names in extents their values, the same in the whole file.
 
-use crate::blocks::spec::{BlockKernel, BlockMistake, BlockSpec, Continued, IndexExtent};
+use crate::blocks::spec::{BlockKernel, BlockMistake, BlockSpec, Continued, IndexExtent, without_value};
 use crate::blocks::{self, Bound, Elaborated, Names, Previous, elaborate, in_names};
 use crate::chain::{self, ChainStep};
 use crate::check::check;
@@ -301,10 +301,8 @@ impl Definitions {
         let unset = self.blocks.iter().flat_map(|block| &block.unset).filter(|(row, _)| rounds[*row].times == 0);
         let mut errors = Errors::default();
         for (_, array) in unset {
-            let message = format!(
-                "`{array}` has no value: the only statements that write it are in rounds, of which there are 0"
-            );
-            errors.push(array, message, "write it before the rounds");
+            let (message, help) = without_value(array);
+            errors.push(array, message, help);
         }
         placed(&self.text, errors.finish(rounds))
     }

@@ -81,7 +81,7 @@ impl<'a> SequenceSearch<'a> {
         inputs: impl IntoIterator<Item = N>,
         output: impl Into<Name>,
     ) -> Self {
-        self.add_stage(schedule, inputs.into_iter().map(Into::into).collect(), output.into(), None)
+        self.continued(schedule, inputs, output, None)
     }
 
     /// As [`Sequence::version`]: elements of `output` that the kernel does not write are those of the value `of`.
@@ -92,8 +92,7 @@ impl<'a> SequenceSearch<'a> {
         output: impl Into<Name>,
         of: impl Into<Name>,
     ) -> Self {
-        let continues = Continued { value: of.into(), adds: false };
-        self.add_stage(schedule, inputs.into_iter().map(Into::into).collect(), output.into(), Some(continues))
+        self.continued(schedule, inputs, output, Some(Continued { value: of.into(), adds: false }))
     }
 
     /// As [`Sequence::accumulate`]: the kernel's terms are combined with the value `onto`.
@@ -119,12 +118,20 @@ impl<'a> SequenceSearch<'a> {
         output: impl Into<Name>,
         onto: impl Into<Name>,
     ) -> Self {
-        let continues = Continued { value: onto.into(), adds: true };
-        self.add_stage(schedule, inputs.into_iter().map(Into::into).collect(), output.into(), Some(continues))
+        self.continued(schedule, inputs, output, Some(Continued { value: onto.into(), adds: true }))
     }
 
-    fn add_stage(mut self, schedule: &Schedule, inputs: Vec<Name>, output: Name, continues: Option<Continued>) -> Self {
-        self.stages.push(Stage { schedule: schedule.clone(), inputs, output, continues });
+    /// As [`stage`](Self::stage), [`version`](Self::version) or [`accumulate`](Self::accumulate), whichever `continues`
+    /// asks for: nothing, the elements of a value, or its sums.
+    pub fn continued<N: Into<Name>>(
+        mut self,
+        schedule: &Schedule,
+        inputs: impl IntoIterator<Item = N>,
+        output: impl Into<Name>,
+        continues: Option<Continued>,
+    ) -> Self {
+        let inputs = inputs.into_iter().map(Into::into).collect();
+        self.stages.push(Stage { schedule: schedule.clone(), inputs, output: output.into(), continues });
         self
     }
 

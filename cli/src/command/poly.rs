@@ -11,7 +11,7 @@ use polyshard::program::{Number, Program};
 use polyshard::runtime::{NpyFile, wider};
 use polyshard::schedule::{LowerError, Schedule, Step};
 use polyshard::search::{Choose, Limits, SequenceSearch, appended, in_rounds};
-use polyshard::text::{Continued, Definitions, Given, Left, Mistake, Operand, ParseError, Rounds, Scheduled, Stage};
+use polyshard::text::{Definitions, Given, Left, Mistake, Operand, ParseError, Rounds, Scheduled, Stage};
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -309,11 +309,7 @@ impl Kernels {
                 let mut search = SequenceSearch::new(ranks, &found.machine).limits(limits);
                 for (stage, schedule) in self.stages.iter().zip(&self.schedules) {
                     let [inputs, output] = values(stage);
-                    search = match stage.previous {
-                        None => search.stage(schedule, inputs, output[0]),
-                        Some(Continued { value, adds: false }) => search.version(schedule, inputs, output[0], value),
-                        Some(Continued { value, adds: true }) => search.accumulate(schedule, inputs, output[0], value),
-                    };
+                    search = search.continued(schedule, inputs, output[0], stage.previous);
                 }
                 search = search.rounds(self.rounds.clone());
                 for left in &self.asked {

@@ -4,6 +4,7 @@ use crate::rounds::Rounds;
 use crate::step::Step;
 use polyshard_layout::Name;
 use polyshard_program::KernelSpec;
+use std::fmt;
 
 /// A block of several statements, as `kernel!` and files give it.
 ///
@@ -103,10 +104,16 @@ impl BlockSpec {
         for (_, array) in
             self.unset.iter().filter(|(rounds, _)| self.rounds.get(*rounds).is_some_and(|one| one.times == 0))
         {
-            let message =
-                format!("`{array}` has no value: all statements that write it are in rounds, of which there are 0");
-            mistakes.push(BlockMistake { of: None, message, help: format!("write `{array}` before the rounds") });
+            let (message, help) = without_value(array);
+            mistakes.push(BlockMistake { of: None, message, help: help.to_owned() });
         }
         if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
     }
+}
+
+/// The message and the help for an array that rounds alone write, of which there are none.
+pub(crate) fn without_value(array: impl fmt::Display) -> (String, &'static str) {
+    let message =
+        format!("`{array}` has no value: the only statements that write it are in rounds, of which there are 0");
+    (message, "write it before the rounds")
 }

@@ -64,7 +64,7 @@ pub enum SequenceError {
     /// A stage cannot continue a value.
     #[error("{stage} cannot {what} `{value}`: {why}")]
     Continues { stage: String, what: &'static str, value: Name, why: String },
-    /// A name is given to a value that is no output, or is given two names.
+    /// A value that is not an output is named, or an output is named twice.
     #[error("`call` names `{value}`, which is not an output or has been named before; the outputs are {outputs}")]
     Called { value: Name, outputs: String },
     /// Two outputs have one name.

@@ -245,7 +245,7 @@ fn none_is_faster_than_the_chosen_one_in_rounds() {
 
 #[test]
 fn none_is_faster_than_the_chosen_one_where_kernels_add_to_others() {
-    // S gathers W X, and then V X, onto what rounds begin with or the round before has left.
+    // S adds W X, and then V X, to its value at the start of the rounds or from the round before.
     let problem = (1usize..25, 1usize..25, 0u64..4, any::<bool>(), 1usize..9, 0usize..4);
     let machines = [machine(8, 1.0), machine(8, 1000.0), nodes(3, 1.0), nodes(3, 1000.0)];
     let moved = Cell::new(0);
