@@ -101,7 +101,7 @@ pub mod schedule {
 pub mod text {
     pub use polyshard_dsl::{
         BlockKernel, BlockMistake, BlockSpec, Carry, Continued, Definitions, EinsumError, Given, IndexExtent,
-        KernelSteps, Left, Mistake, Operand, ParseError, Rounds, Scheduled, Stage, einsum, einsum_broadcast,
+        KernelSteps, Left, Mistake, Operand, ParseError, Rounds, Scheduled, Stage, Statement, einsum, einsum_broadcast,
         parse_chain, parse_kernel,
     };
 }
@@ -242,6 +242,7 @@ pub mod guide {
     }
     pages!(
         blocks "blocks.md",
+        passes "passes.md",
         building "building.md",
         cluster "cluster.md",
         coming_from "coming-from.md",

@@ -23,7 +23,7 @@
 //! The grammar of a kernel is that of `kernel!`. A kernel reads, by name, arrays that earlier kernels have written and input arrays. The
 //! extents of input arrays give the names in extents their values, the same in the whole file.
 
-use crate::blocks::spec::{BlockKernel, BlockMistake, BlockSpec, Continued, IndexExtent, without_value};
+use crate::blocks::spec::{BlockKernel, BlockMistake, BlockSpec, Continued, IndexExtent, Statement, without_value};
 use crate::blocks::{self, Bound, Elaborated, Names, Previous, elaborate, in_names};
 use crate::chain::{self, ChainStep};
 use crate::check::check;
@@ -105,6 +105,8 @@ pub struct Stage {
     pub schedule: Scheduled,
     /// The version of its output before it, if it writes a part of it or adds to it.
     pub previous: Option<Continued>,
+    /// Its place in a block of several statements.
+    pub statement: Statement,
     /// Where the kernel's name, or that of the array that a statement of a block writes, is in the text, in bytes.
     pub at: Range<usize>,
 }
@@ -431,7 +433,13 @@ impl Written {
         }
         let kernel = spec::literal(&checked, Form::Text)?;
         let of = |previous: &Previous| Continued { value: name(&previous.version), adds: previous.adds };
-        Ok(Stage { kernel, schedule: self.schedule.clone(), previous: self.previous.as_ref().map(of), at })
+        Ok(Stage {
+            kernel,
+            schedule: self.schedule.clone(),
+            previous: self.previous.as_ref().map(of),
+            statement: Statement::default(),
+            at,
+        })
     }
 }
 
@@ -468,13 +476,18 @@ impl OfBlock {
             }
             errors.finish(())
         };
+        let block = Some(self.kernels.start);
+        stages[self.kernels.clone()].iter_mut().for_each(|stage| stage.statement.block = block);
         spec.check().or_else(|mistakes| in_place(mistakes, &|number| self.indices[number].index.clone()))?;
         let Some(calls) = &self.calls else { return Ok(()) };
         let steps: Vec<_> = calls.iter().map(|call| call.step.clone()).collect();
         match spec.divided(&steps) {
             Err(mistakes) => in_place(mistakes, &|number| calls[number].method.clone()),
             Ok(divided) => {
-                for (stage, steps) in stages[self.kernels.clone()].iter_mut().zip(divided) {
+                for ((stage, steps), apart) in
+                    stages[self.kernels.clone()].iter_mut().zip(divided).zip(spec.apart(&steps))
+                {
+                    stage.statement.apart = apart;
                     let place = |number: Option<usize>| {
                         number.map_or(stage.at.clone(), |number| calls[number].method.span().byte_range())
                     };

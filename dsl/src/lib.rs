@@ -51,7 +51,7 @@ mod text;
 mod value;
 mod values;
 
-pub use blocks::spec::{BlockKernel, BlockMistake, BlockSpec, Continued, IndexExtent, KernelSteps};
+pub use blocks::spec::{BlockKernel, BlockMistake, BlockSpec, Continued, IndexExtent, KernelSteps, Statement};
 pub use blocks::{Bound, Previous};
 pub use chain::{Chain, ChainStep};
 pub use checked::{Bounds, Checked, Element};

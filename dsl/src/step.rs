@@ -178,6 +178,10 @@ pub enum Step {
     Tensorize { loops: Vec<Name>, kind: Option<LeafKind> },
     /// See `Schedule::expect`.
     Expect { tensor: Name, pattern: Pattern },
+    /// See `Schedule::together`: the statements of a block that write these arrays run together in each iteration of the loop `at`.
+    Together { tensors: Vec<Name>, at: Name },
+    /// See `Schedule::apart`: the statements of a block that write this array join no pass.
+    Apart { tensor: Name },
     /// See `Schedule::of`: the following steps apply to the statements of a block that write this array only.
     Of { tensor: Name },
     /// See `Schedule::of_all`: the following steps apply to all statements again.
@@ -235,6 +239,7 @@ impl Step {
             | Self::InteriorFirst { tensor }
             | Self::Reassociate { tensor }
             | Self::Expect { tensor, .. }
+            | Self::Apart { tensor }
             | Self::Of { tensor }
             | Self::ExpectOverlap { tensor, .. } => Some(tensor),
             _ => None,
@@ -267,6 +272,8 @@ impl Step {
                 (method, format!("[{}], {kind}", joined(loops, ", ")))
             }
             Self::Expect { tensor, pattern } => ("expect", format!("{tensor}, {pattern}")),
+            Self::Together { tensors, at } => ("together", format!("[{}], {at}", joined(tensors, ", "))),
+            Self::Apart { tensor } => ("apart", tensor.to_string()),
             Self::Of { tensor } => ("of", tensor.to_string()),
             Self::OfAll => ("of_all", String::new()),
             Self::ExpectOverlap { tensor, share } => ("expect_overlap", format!("{tensor}, {share}")),

@@ -61,6 +61,12 @@ impl<'a> Context<'a> {
         &self.state.nest
     }
 
+    /// The depth inside the loops that the kernel shares with others.
+    pub(crate) fn shared_depth(&self) -> Depth {
+        let position = self.state.together.and_then(|(at, _)| self.nest().find(at));
+        Depth(position.map_or(0, |position| position + 1 - self.nest().distributed))
+    }
+
     /// The closed forms at a depth.
     pub(crate) fn fixed(&self, depth: Depth) -> Fixed<'_> {
         Fixed { nest: self.nest(), depth, ranges: &self.ranges }

@@ -21,11 +21,17 @@ pub(crate) fn leaf(context: &Context<'_>, transfers: &[Planned]) -> Result<(Leaf
         let depth = Depth(context.nest().innermost().0 - tensorized.loops.len());
         return Ok((asked_for(context, tensorized, depth)?, depth));
     }
-    // Without `tensorize`, the loops inside the last transfer run as a single nest as far as they are boxes.
+    // Without `tensorize`, the loops inside the last transfer run as a single nest or product as far as they are boxes.
     let outermost = transfers.iter().map(|transfer| transfer.level).max().unwrap_or_default();
+    let outermost = outermost.max(context.shared_depth());
     for depth in (outermost.0..=context.nest().innermost().0).map(Depth) {
-        let leaf = at_depth(context, depth, LeafOp::Nest, None);
+        let mut leaf = at_depth(context, depth, LeafOp::Nest, None);
         if is_box(context, &leaf, depth)? {
+            // Only a nest computes its interior first, or the next time step.
+            let may_be_product = context.applications.is_none() && transfers.iter().all(|one| !one.interior_first);
+            if may_be_product && let Ok(product) = product_op(context.kernel(), max_counts(&leaf, &context.ranges)) {
+                leaf.op = product;
+            }
             return Ok((leaf, depth));
         }
     }

@@ -46,6 +46,7 @@ mod named;
 mod need;
 mod nest;
 mod output;
+mod passes;
 mod periodic;
 mod planned;
 mod products;
@@ -63,6 +64,7 @@ mod time_steps;
 mod written;
 
 pub use error::{ErrorKind, LowerError};
+pub use passes::{PANEL, Passes, Refused};
 pub use schedule::block::Block;
 pub use schedule::{OneKernel, Schedule, Subject, Trace};
 pub use sequence::{appended, continued, in_rounds};

@@ -226,6 +226,12 @@ impl<S: Subject> Schedule<S> {
     }
 
     /// Adds a step that was written at a line.
+    /// As [`apply`](Self::apply), for a step that follows from the kernel's place.
+    pub(crate) fn apply_here(self, step: Step) -> Self {
+        let at = self.inner.at;
+        self.apply_at(step, at)
+    }
+
     pub(crate) fn apply_at(self, step: Step, at: Location<'static>) -> Self {
         let mut inner = Arc::unwrap_or_clone(self.inner);
         inner.steps.push((step, at));

@@ -17,6 +17,8 @@ pub(crate) struct State {
     pub shards: Vec<Shard>,
     pub communications: Vec<Communication>,
     pub tensorized: Option<Tensorized>,
+    /// The loop inside which the leaf is, since other kernels run in it, too.
+    pub together: Option<(Name, StepId)>,
     pub pipelines: Vec<Pipeline>,
     /// The step that leaves the order of sums to the communication library.
     pub reassociated: Option<StepId>,
@@ -83,6 +85,7 @@ impl State {
             shards: Vec::new(),
             communications: Vec::new(),
             tensorized: None,
+            together: None,
             pipelines: Vec::new(),
             reassociated: None,
             applied: None,
@@ -123,7 +126,10 @@ impl State {
             Step::Reassociate { tensor } => return self.reassociate(*tensor, number),
             Step::Tensorize { loops, kind } => return self.tensorize(loops, *kind, number),
             Step::Expect { tensor, pattern } => return self.expect(*tensor, pattern, number),
-            Step::Of { .. } | Step::OfAll => return Err(ErrorKind::OneStatement { step: step.method() }),
+            Step::Together { tensors, at } => return self.together(tensors, *at, number),
+            Step::Apart { .. } | Step::Of { .. } | Step::OfAll => {
+                return Err(ErrorKind::OneStatement { step: step.method() });
+            }
             Step::ExpectOverlap { tensor, share } => return self.expect_overlap(*tensor, share.get(), number),
         }
         // Only steps that made loops get here.
@@ -489,6 +495,17 @@ impl State {
             }
         }
         self.tensorized = Some(Tensorized { loops: loops.to_vec(), kind, step: number });
+        Ok(())
+    }
+
+    fn together(&mut self, tensors: &[Name], at: Name, number: StepId) -> Result<(), ErrorKind> {
+        once(self.together.map(|(_, step)| step), || "it already runs together with others".into())?;
+        distinct(tensors)?;
+        self.serial_loop(at, "share a serial loop")?;
+        if self.is_tensorized(at) {
+            return Err(ErrorKind::Tensorized { name: at, instead: "share a loop outside it" });
+        }
+        self.together = Some((at, number));
         Ok(())
     }
 

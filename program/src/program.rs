@@ -11,6 +11,7 @@
 //! A program leaves nothing to decide: printing, pricing, emitting and running are recursions over it. All ranks run the same
 //! statements; they differ only in the values of their coordinates. Tests: `program/tests/it/refused.rs`.
 
+mod beside;
 mod body;
 mod check;
 mod flow;
@@ -68,6 +69,9 @@ pub enum ArrayKind {
     Output,
     /// It is an intermediate result.
     Temporary,
+    /// It is an intermediate result that never exists as a whole: the kernel that writes it has it in its tile, panel by panel, and only
+    /// kernels that run together with that one read it.
+    Panels,
 }
 
 /// An array of a program.
@@ -314,6 +318,26 @@ impl Program {
         let report = Report::of_program(&body, flow.proofs);
         let hints = body.kernels.iter().flat_map(|row| row.hints.iter().cloned()).chain(flow.hints).collect();
         Ok(Self { body, report, hints, origin: Origin::Derived })
+    }
+
+    /// Returns the program in which kernels of each of these lists run together as far as this is legal, and those that do not, with
+    /// reasons; see [`Body::run_together`].
+    ///
+    /// # Panics
+    /// If the result is not a program: a bug in polyshard.
+    #[must_use]
+    pub fn together(
+        self,
+        lists: &[Vec<KernelId>],
+        is_proved: impl Fn(KernelId, KernelId) -> bool,
+    ) -> (Self, Vec<(KernelId, String)>) {
+        let mut body = self.body;
+        body.forget_frees();
+        let refused = lists.iter().flat_map(|kernels| body.run_together(kernels, &is_proved)).collect();
+        let program = Self::new(body);
+        let program =
+            program.unwrap_or_else(|error| panic!("passes make no program: {error}; this is a bug in polyshard"));
+        (program, refused)
     }
 
     /// Returns the mesh.

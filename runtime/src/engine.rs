@@ -214,6 +214,17 @@ impl<'w, T: Element> Engine<'w, T> {
         (!writes_all).then(|| kernel.assign.op().identity())
     }
 
+    /// Returns an output for a kernel that writes a tile alone: an array without elements.
+    ///
+    /// # Errors
+    /// If its shape is too large.
+    ///
+    /// # Panics
+    /// If there is no such kernel.
+    pub fn target_in_tile(&self, kernel: usize) -> Result<DistArray<T>> {
+        DistArray::empty(self.world, self.kernels[kernel].kernel.output_sharding())
+    }
+
     /// Initialises an output of a kernel as the next version of an array: elements that runs write start from the identity, and all others
     /// are copied.
     ///

@@ -4,7 +4,7 @@ use polyshard_layout::{Name, are};
 use polyshard_machine::units::{counted, scaled};
 use polyshard_planner::SequenceError;
 use polyshard_planner::cost::CostError;
-use polyshard_polyhedral::LowerError;
+use polyshard_polyhedral::{LowerError, Passes};
 use std::fmt;
 
 /// Why a search finds no schedule.
@@ -35,6 +35,9 @@ pub enum SearchError {
         counted(ranks, "rank")
     )]
     TooMany { kernel: String, loops: usize, ranks: usize },
+    /// Kernels cannot run together, though a step of their schedules asks for it.
+    #[error("the kernels up to the one that writes `{kernel}` cannot run together: {why}; {}", Passes::HELP)]
+    Together { kernel: Name, why: String },
     /// The schedule already has steps.
     #[error(
         "the schedule already has {}, beginning with `{first}`; start the search from a kernel without steps",

@@ -10,7 +10,7 @@ use crate::limits::{Limits, is_over, limited};
 use crate::space::Space;
 use crate::stages::{Around, Stage};
 use crate::variant::{Grid, Variant, Ways, axis_names};
-use polyshard_dsl::Clause;
+use polyshard_dsl::{Clause, Statement};
 use polyshard_layout::{Mesh, Name};
 use polyshard_machine::Machine;
 use polyshard_planner::cost::Prices;
@@ -312,7 +312,7 @@ impl<'a> Search<'a> {
             (Some(program), ..) => {
                 let (schedule, inputs) = (self.schedule.clone(), kernel.inputs().iter().map(|tensor| tensor.name));
                 let (inputs, output) = (inputs.collect(), kernel.output().name);
-                let stage = Stage { schedule, inputs, output, continues: None };
+                let stage = Stage { schedule, inputs, output, continues: None, statement: Statement::default() };
                 Ok(Some(Choice {
                     machine: self.machine.clone(),
                     placed: self.placed.cloned(),

@@ -17,12 +17,12 @@ use crate::limits::{Limits, limited};
 use crate::stages::{Around, Stage};
 use crate::variant::axis_names;
 use known::Known;
-use polyshard_dsl::{Continued, Rounds};
+use polyshard_dsl::{Continued, Rounds, Statement};
 use polyshard_layout::{Mesh, Name};
 use polyshard_machine::Machine;
 #[cfg(doc)]
 use polyshard_planner::Sequence;
-use polyshard_polyhedral::Schedule;
+use polyshard_polyhedral::{PANEL, Passes, Refused, Schedule};
 use polyshard_program::{Kernel, Program};
 use state::{Best, State};
 use std::time::Instant;
@@ -131,7 +131,8 @@ impl<'a> SequenceSearch<'a> {
         continues: Option<Continued>,
     ) -> Self {
         let inputs = inputs.into_iter().map(Into::into).collect();
-        self.stages.push(Stage { schedule: schedule.clone(), inputs, output: output.into(), continues });
+        let (schedule, output, statement) = (schedule.clone(), output.into(), Statement::default());
+        self.stages.push(Stage { schedule, inputs, output, continues, statement });
         self
     }
 
@@ -168,6 +169,12 @@ impl<'a> SequenceSearch<'a> {
     /// As [`Sequence::call`]: gives the output that holds this value another name in the program.
     pub fn call(mut self, value: impl Into<Name>, name: impl Into<Name>) -> Self {
         self.around.called.push((value.into(), name.into()));
+        self
+    }
+
+    /// Makes the last kernel a statement of a block: it may run together with its neighbours of the same block, in a pass over memory.
+    pub fn statement(mut self, statement: Statement) -> Self {
+        self.stages.last_mut().into_iter().for_each(|stage| stage.statement = statement);
         self
     }
 
@@ -281,25 +288,49 @@ impl<'a> SequenceSearch<'a> {
         open.leave_all(state.open);
         let State { best, whole, least_memory, failed, .. } = state;
         match (best, least_memory, failed) {
-            (Some(Best { program, candidate, .. }), ..) => Ok(Some(Choice {
-                machine: self.machine.clone(),
-                placed: None,
-                ranks: self.ranks,
-                memory,
-                program,
-                candidates: candidate.before(whole),
-                stages: self.stages.clone(),
-                around: self.around.clone(),
-                homes: None,
-                open: *open,
-                considered,
-            })),
+            (Some(Best { mut program, mut candidate, .. }), ..) => {
+                if let Some((passes, schedules)) = self.in_passes(&candidate.schedules)? {
+                    (program, candidate.schedules) = (passes, schedules);
+                }
+                Ok(Some(Choice {
+                    machine: self.machine.clone(),
+                    placed: None,
+                    ranks: self.ranks,
+                    memory,
+                    program,
+                    candidates: candidate.before(whole),
+                    stages: self.stages.clone(),
+                    around: self.around.clone(),
+                    homes: None,
+                    open: *open,
+                    considered,
+                }))
+            }
             (None, Some((least, is_least)), _) => {
                 let (kernel, enough) = (self.names(), Enough::NotSought);
                 Err(SearchError::Memory { kernel, ranks: self.ranks, memory, least, is_least, enough })
             }
             (None, None, Some(failed)) => Err(failed),
             (None, None, None) => Ok(None),
+        }
+    }
+
+    /// The program in which statements of blocks run together, and their schedules; none if none do.
+    fn in_passes(&self, schedules: &[Schedule]) -> Result<Option<(Program, Vec<Schedule>)>, SearchError> {
+        let mut schedules = schedules.to_vec();
+        let statements: Vec<Statement> = self.stages.iter().map(|stage| stage.statement).collect();
+        let passes = Passes::planned(&mut schedules, &self.around.rounds, &statements, PANEL);
+        if passes.is_empty() {
+            return Ok(None);
+        }
+        let programs = schedules.iter().map(Schedule::lower).collect::<Result<Vec<_>, _>>()?;
+        let program = self.around.sequence(&self.stages, &programs.iter().collect::<Vec<_>>()).build()?;
+        match passes.run_together(&schedules, program) {
+            Ok(program) => Ok(Some((program, schedules))),
+            Err(Refused::Isl(error)) => Err(error.into()),
+            Err(Refused::Step { kernel, why, .. }) => {
+                Err(SearchError::Together { kernel: self.stages[kernel].output, why })
+            }
         }
     }
 

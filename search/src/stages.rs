@@ -2,7 +2,7 @@
 //! runs, and which values do not change.
 
 use crate::SearchError;
-use polyshard_dsl::{Continued, Rounds};
+use polyshard_dsl::{Continued, Rounds, Statement};
 use polyshard_layout::Name;
 use polyshard_machine::units::counted;
 use polyshard_planner::Sequence;
@@ -17,6 +17,7 @@ pub(crate) struct Stage {
     pub(crate) inputs: Vec<Name>,
     pub(crate) output: Name,
     pub(crate) continues: Option<Continued>,
+    pub(crate) statement: Statement,
 }
 
 impl Stage {

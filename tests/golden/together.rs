@@ -127,17 +127,13 @@ impl<'world> Prepared<'world> {
                     count((3 * ko + 3).min(9) - 3 * ko),
                 ],
                 |leaf| {
-                    nest(
+                    contract(
                         &leaf.counts(),
+                        &[Role::M, Role::N, Role::K],
+                        1i64,
+                        leaf.read(a_tile, &[3 * x, 3 * ko], &[&[1, 0, 0], &[0, 0, 1]]),
+                        leaf.read(b_tile, &[3 * ko, 4 * y], &[&[0, 0, 1], &[0, 1, 0]]),
                         leaf.write(&[3 * x, 4 * y], &[&[1, 0, 0], &[0, 1, 0]]),
-                        ReduceOp::Sum,
-                        &[
-                            leaf
-                                .read(a_tile, &[3 * x, 3 * ko], &[&[1, 0, 0], &[0, 0, 1]]),
-                            leaf
-                                .read(b_tile, &[3 * ko, 4 * y], &[&[0, 0, 1], &[0, 1, 0]]),
-                        ],
-                        &pointwise(|[v0, v1]: [i64; 2]| Element::multiply(v0, v1)),
                     );
                 },
             )?;
@@ -154,25 +150,23 @@ impl<'world> Prepared<'world> {
                     count((3 * ko_ + 3).min(9) - 3 * ko_),
                 ],
                 |leaf| {
-                    nest(
+                    contract(
                         &leaf.counts(),
+                        &[Role::M, Role::N, Role::K],
+                        1i64,
+                        leaf
+                            .read(
+                                a_tile_,
+                                &[3 * x_, 3 * ko_],
+                                &[&[1, 0, 0], &[0, 0, 1]],
+                            ),
+                        leaf
+                            .read(
+                                b_tile_,
+                                &[3 * ko_, 4 * y_],
+                                &[&[0, 0, 1], &[0, 1, 0]],
+                            ),
                         leaf.write(&[3 * x_, 4 * y_], &[&[1, 0, 0], &[0, 1, 0]]),
-                        ReduceOp::Sum,
-                        &[
-                            leaf
-                                .read(
-                                    a_tile_,
-                                    &[3 * x_, 3 * ko_],
-                                    &[&[1, 0, 0], &[0, 0, 1]],
-                                ),
-                            leaf
-                                .read(
-                                    b_tile_,
-                                    &[3 * ko_, 4 * y_],
-                                    &[&[0, 0, 1], &[0, 1, 0]],
-                                ),
-                        ],
-                        &pointwise(|[v0_, v1_]: [i64; 2]| Element::multiply(v0_, v1_)),
                     );
                 },
             )?;
@@ -211,7 +205,7 @@ fn product_1_table() -> Kernel<'static> {
         .loops([4])
         .transfers([a_tile, b_tile, c_tile])
         .in_place(InPlace::Threads)
-        .sliced(1, SlicesOf::Sums)
+        .sliced(1, SlicesOf::Panels)
 }
 
 /// The arrays and transfers of `C[m, n] += A[m, k] * B[k, n]`.
@@ -238,5 +232,5 @@ fn product_2_table() -> Kernel<'static> {
         .loops([4])
         .transfers([a_tile_, b_tile_, c_tile_])
         .in_place(InPlace::Threads)
-        .sliced(1, SlicesOf::Sums)
+        .sliced(1, SlicesOf::Panels)
 }

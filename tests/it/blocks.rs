@@ -4,27 +4,31 @@
 use polyshard::planner::Sequence;
 use polyshard::prelude::*;
 use polyshard::schedule::Block;
-use polyshard::search::{appended, in_rounds};
-use polyshard::text::{Definitions, Given, Left};
+use polyshard::search::{PANEL, Passes, appended, in_rounds};
+use polyshard::text::{Definitions, Given, Left, Statement};
 use polyshard_testing::random::Choices;
 use polyshard_testing::random::blocks::{self, Arrays};
 use polyshard_testing::written::read_back;
 use proptest::prelude::*;
 
-/// The program of a file of one block.
-fn program_of(text: &str) -> Result<Program, String> {
+/// The program of a file of one block, with panels of this many bytes of the arrays of a pass; together or apart.
+fn program_of(text: &str, panel: usize, apart: bool) -> Result<Program, String> {
     let said = |error: &dyn std::fmt::Display| format!("{error}\n{text}");
     let file = Definitions::parse(text).map_err(|error| said(&error))?;
     let stages = file.bind(&Given::default()).map_err(|error| said(&error))?;
     let rounds = file.rounds(&Given::default()).map_err(|error| said(&error))?;
-    let programs = stages.iter().map(|stage| Schedule::from(stage).lower()).collect::<Result<Vec<_>, _>>();
+    let mut schedules: Vec<Schedule> = stages.iter().map(Schedule::from).collect();
+    let statements: Vec<_> = stages.iter().map(|stage| Statement { apart, ..stage.statement }).collect();
+    let passes = Passes::planned(&mut schedules, &rounds, &statements, panel);
+    let programs = schedules.iter().map(Schedule::lower).collect::<Result<Vec<_>, _>>();
     let programs = programs.map_err(|error| said(&error))?;
     let append = |sequence: Sequence, number: usize| {
         appended(sequence, &programs[number], &stages[number].kernel, stages[number].previous)
     };
     let sequence = in_rounds(append, 0..stages.len(), &rounds);
     let keep = |sequence: Sequence, left: &Left| sequence.keep(left.value).call(left.value, left.name);
-    file.results().iter().fold(sequence, keep).build().map_err(|error| said(&error))
+    let program = file.results().iter().fold(sequence, keep).build().map_err(|error| said(&error))?;
+    passes.run_together(&schedules, program).map_err(|refused| format!("{refused:?}\n{text}"))
 }
 
 /// The element of a parameter with this number at an index.
@@ -83,7 +87,7 @@ fn a_block_in_rust_is_that_of_a_file() {
         }
     }
     mesh(x: 3).distribute([i], [io], [ii]).shard(A, i @ x)";
-    let (rust, file) = (rust.expect("a program"), program_of(file).expect("a program"));
+    let (rust, file) = (rust.expect("a program"), program_of(file, PANEL, false).expect("a program"));
     assert_eq!(rust.to_string().replace("weight", "0.25"), file.to_string());
     let results = |program: &Program| {
         polyshard::spmd(3, |world| {
@@ -130,7 +134,9 @@ proptest! {
     fn random_blocks_compute_what_their_statements_say(choices in prop::collection::vec(0u32..5040, 0..160)) {
         let block = blocks::Block::new(&mut Choices::new(&choices));
         let text = block.text();
-        let program = match program_of(&text) {
+        // Panels of one row, of some, and none.
+        let panel = [1, 100, 400, PANEL][choices.len() % 4];
+        let program = match program_of(&text, panel, false) {
             // A statement may overwrite what all others have computed from a parameter.
             Err(why) if why.contains("no result depends on the given value of") => return Err(TestCaseError::reject(why)),
             program => program.map_err(TestCaseError::fail)?,
@@ -143,7 +149,8 @@ proptest! {
         let mut arrays: Arrays = filled.collect();
         block.interpret(&mut arrays);
         let expected: Vec<_> = block.results().iter().map(|name| arrays[name].clone()).collect();
-        for program in [&program, &read_back(&program)] {
+        let apart = program_of(&text, panel, true).map_err(TestCaseError::fail)?;
+        for program in [&program, &read_back(&program), &apart] {
             let found = polyshard::spmd(block.ranks, |world| run(world, program, &block));
             let found = found.map_err(|error| TestCaseError::fail(format!("{error}\n{text}\n{program}")))?;
             for (rank, found) in found.iter().enumerate() {

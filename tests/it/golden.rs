@@ -58,6 +58,7 @@ golden! {
     nests "../golden/nests.rs"
     kept "../golden/kept.rs"
     together "../golden/together.rs"
+    passes "../golden/passes.rs"
     versions "../golden/versions.rs"
 }
 

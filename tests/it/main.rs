@@ -13,6 +13,7 @@ mod laws;
 mod named_leaves;
 #[cfg(feature = "mpi")]
 mod nodes;
+mod passes;
 mod periodic;
 mod pipelined;
 mod placed;

@@ -10,7 +10,7 @@ use polyshard::planner::{Sequence, SequenceError};
 use polyshard::program::{Number, Program};
 use polyshard::runtime::{NpyFile, wider};
 use polyshard::schedule::{LowerError, Schedule, Step};
-use polyshard::search::{Choose, Limits, SequenceSearch, appended, in_rounds};
+use polyshard::search::{Choose, Limits, PANEL, Passes, Refused, SequenceSearch, appended, in_rounds};
 use polyshard::text::{Definitions, Given, Left, Mistake, Operand, ParseError, Rounds, Scheduled, Stage};
 use std::fs;
 use std::ops::Range;
@@ -265,7 +265,10 @@ impl Kernels {
     /// # Errors
     /// The first step that cannot be applied, or the kernel that does not fit the earlier ones, shown in place.
     pub(crate) fn written(&self) -> Result<Option<Lowered>> {
-        let lowered = self.stages.iter().zip(&self.schedules).map(|(stage, schedule)| match &stage.schedule {
+        let mut schedules = self.schedules.clone();
+        let statements: Vec<_> = self.stages.iter().map(|stage| stage.statement).collect();
+        let passes = Passes::planned(&mut schedules, &self.rounds, &statements, PANEL);
+        let lowered = self.stages.iter().zip(&schedules).map(|(stage, schedule)| match &stage.schedule {
             // Kernels that do not fit together fit by no schedule.
             Scheduled::Auto => Ok(Schedule::new(schedule.kernel()?.clone()).lower()?),
             Scheduled::Steps(steps) => schedule.lower().map_err(|error| self.illegal(&error, steps, stage.at.clone())),
@@ -276,11 +279,14 @@ impl Kernels {
             [program] if self.only_kernel().is_some() => program.clone(),
             // The search chooses meshes that fit those in the file.
             programs if has_auto && programs.iter().any(|program| program.mesh().size() > 1) => return Ok(None),
-            programs => self.in_sequence(programs)?,
+            programs => {
+                let program = self.in_sequence(programs)?;
+                passes.run_together(&schedules, program).map_err(|refused| self.refused(refused))?
+            }
         };
         let nest = program.body().only_nest();
         let bound = nest.map(|nest| nest.lower_bounds()[0].elements());
-        let (schedules, rounds) = (self.schedules.clone(), self.rounds.clone());
+        let rounds = self.rounds.clone();
         Ok((!has_auto).then_some(Lowered { program, schedules, rounds, chosen: None, bound }))
     }
 
@@ -309,7 +315,7 @@ impl Kernels {
                 let mut search = SequenceSearch::new(ranks, &found.machine).limits(limits);
                 for (stage, schedule) in self.stages.iter().zip(&self.schedules) {
                     let [inputs, output] = values(stage);
-                    search = search.continued(schedule, inputs, output[0], stage.previous);
+                    search = search.continued(schedule, inputs, output[0], stage.previous).statement(stage.statement);
                 }
                 search = search.rounds(self.rounds.clone());
                 for left in &self.asked {
@@ -351,6 +357,21 @@ impl Kernels {
     /// An error at a place in the file.
     fn mistake(&self, at: Range<usize>, message: String, help: Option<String>) -> CliError {
         mistaken(&self.path, &self.text, vec![Mistake::new(&self.text, at, message, help)])
+    }
+
+    /// The error for kernels that cannot run together as a step says.
+    fn refused(&self, refused: Refused) -> CliError {
+        match refused {
+            Refused::Isl(error) => error.into(),
+            Refused::Step { kernel, step, why } => {
+                let stage = &self.stages[kernel];
+                let place = match &stage.schedule {
+                    Scheduled::Steps(steps) => steps.get(step.0 - 1).map(|(_, place)| place.clone()),
+                    Scheduled::Auto => None,
+                };
+                self.mistake(place.unwrap_or_else(|| stage.at.clone()), why, Some(Passes::HELP.into()))
+            }
+        }
     }
 
     /// The error for an illegal schedule, at the step to blame.

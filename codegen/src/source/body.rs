@@ -18,13 +18,15 @@ use super::index::{Index, literal};
 use super::names::Names;
 use super::{comment, mentions};
 use polyshard_program::{
-    At, Buffers, CounterId, Iteration, LoopId, NestView, Statement, StepId, TileId, TransferId, TransferView,
+    At, Body, Buffers, CounterId, Iteration, KernelId, LoopId, NestView, Statement, StepId, TensorId, TileId,
+    TransferId, TransferView,
 };
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::quote;
 
 /// Writes the code of one nest over placeholders.
 pub(super) struct Writer<'a> {
+    body: &'a Body,
     pub(super) nest: &'a NestView<'a>,
     pub(super) names: &'a Names,
     pub(super) index: Index<'a>,
@@ -36,9 +38,9 @@ pub(super) struct Writer<'a> {
 pub(super) fn body(writers: &[Writer<'_>], statements: &[Statement]) -> TokenStream {
     let statements = Together(writers).statements(&[], statements);
     let opened = writers.iter().enumerate().map(|(position, writer)| {
-        let (inputs, output) = writer.names.tensors.split_at(writer.nest.kernel.inputs().len());
+        let (inputs, output) = (writer.arguments(), writer.names.tensors.last());
         let number = literal(writer.nest.id.0 as i64);
-        let arguments = quote! { #number, &[#(#inputs),*], #(#output)* };
+        let arguments = quote! { #number, &[#(#inputs),*], #output };
         match position {
             0 => quote! { let mut run = self.engine.run(#arguments)?; },
             _ => quote! { run.open(#arguments)?; },
@@ -131,8 +133,22 @@ impl<'w, 'a> Together<'w, 'a> {
 
 impl<'a> Writer<'a> {
     /// The writer of a nest that keeps what its leaf needs between calls in the field `kept`.
-    pub(super) fn new(nest: &'a NestView<'a>, names: &'a Names, kept: Ident) -> Self {
-        Self { nest, names, index: Index::new(nest, names), kept }
+    pub(super) fn new(body: &'a Body, nest: &'a NestView<'a>, names: &'a Names, kept: Ident) -> Self {
+        Self { body, nest, names, index: Index::new(nest, names), kept }
+    }
+
+    /// The inputs that are arguments: not what other kernels of the run write.
+    pub(super) fn arguments(&self) -> impl Iterator<Item = &'a Ident> {
+        let names = self.names;
+        self.body.reads_from_before(self.nest.id).map(|(tensor, _)| &names.tensors[tensor.0])
+    }
+
+    /// The number of an input among the arguments, or else the kernel of the run that writes it.
+    pub(super) fn argument(&self, tensor: TensorId) -> Result<usize, KernelId> {
+        match self.body.writer_beside(self.nest.id, self.nest.row.arrays[tensor.0]) {
+            Some(kernel) => Err(kernel),
+            None => Ok(self.body.reads_from_before(self.nest.id).take_while(|(other, _)| *other < tensor).count()),
+        }
     }
 
     /// This rank's coordinates, with `_` for unused ones.

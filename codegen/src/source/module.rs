@@ -192,7 +192,7 @@ impl<'a> Kernel<'a> {
         let writers = nests.iter().zip(own).map(|(nest, own)| {
             let field = if matches!(nest.leaf.op, LeafOp::Named { .. }) { "leaf" } else { "products" };
             let number = if names.only.is_none() { format!("_{}", nest.id.0 + 1) } else { String::new() };
-            Writer::new(nest, own, format_ident!("{field}{number}"))
+            Writer::new(program.body(), nest, own, format_ident!("{field}{number}"))
         });
         let writers: Vec<_> = writers.collect();
         let (body, name, first) = (body(&writers, statements), &names.kernels[ids[0].0], &nests[0]);
@@ -219,8 +219,8 @@ impl<'a> Kernel<'a> {
                 (head, Some(checks.collect::<TokenStream>()))
             }
         };
-        let arrays = || nests.iter().zip(own).map(|(nest, own)| own.tensors.split_at(nest.kernel.inputs().len()));
-        let (inputs, outputs) = (arrays().flat_map(|arrays| arrays.0), arrays().flat_map(|arrays| arrays.1));
+        let inputs = writers.iter().flat_map(Writer::arguments);
+        let outputs = own.iter().filter_map(|own| own.tensors.last());
         let scalars = own.iter().flat_map(|own| &own.scalars);
         let is_first = fetches_once(statements).then(|| quote! { is_first: bool, });
         let mut method = quote! {
@@ -343,7 +343,8 @@ impl<'a> Walk<'a> {
         let (body, names) = (self.program.body(), self.names);
         let made: Vec<_> = ids.iter().map(|id| self.target_of_kernel(*id, around.is_some())).collect();
         let rows = || ids.iter().map(|id| &body.kernels[id.0]);
-        let inputs = rows().flat_map(|row| row.reads()).map(|&id| self.argument(id)).collect::<Vec<_>>();
+        let inputs = ids.iter().flat_map(|id| body.reads_from_before(*id)).map(|(_, id)| self.argument(id));
+        let inputs: Vec<_> = inputs.collect();
         let outputs = rows().map(|row| self.array(row.writes())).collect::<Vec<_>>();
         let scalars = ids.iter().flat_map(|id| &names.scalars[id.0]);
         let round = around.filter(|_| fetches_once(statements)).map(|around| &names.rounds[around.0]);
@@ -366,7 +367,10 @@ impl<'a> Walk<'a> {
                 false => quote! { self.engine.begin_version(#kernel, &mut #output, #before); },
             }
         });
-        let made = if is_of_round {
+        let made = if nest.in_panels {
+            let kernel = Literal::usize_unsuffixed(id.0);
+            quote! { let mut #output = self.engine.target_in_tile(#kernel)?; }
+        } else if is_of_round {
             let is_filled = before.is_none() && !writes_all(&nest);
             self.made_in_room(written, is_filled.then(|| nest.kernel.assign()))
         } else {

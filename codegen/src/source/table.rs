@@ -93,20 +93,31 @@ impl Writer<'_> {
         let tensor = self.nest.tensor_name(transfer.tensor);
         let tensor = tensor.as_str();
         let new = match transfer.direction {
-            Direction::In => {
-                let number = literal(transfer.tensor.0 as i64);
-                quote! { Transfer::input(#tensor, #number) }
-            }
+            Direction::In => match self.argument(transfer.tensor) {
+                Ok(number) => {
+                    let number = literal(number as i64);
+                    quote! { Transfer::input(#tensor, #number) }
+                }
+                Err(KernelId(writer)) => {
+                    let writer = literal(writer as i64);
+                    return quote! { Transfer::written_by(#tensor, #writer) };
+                }
+            },
             Direction::Out { .. } => quote! { Transfer::output(#tensor) },
         };
         if let Some((KernelId(kernel), TileId(tile))) = transfer.reused {
             let [kernel, tile] = [kernel, tile].map(|number| literal(number as i64));
             return quote! { #new.reuses(#kernel, TileId(#tile)) };
         }
-        if transfer.route.is_in_place() {
+        let is_in_tile = transfer.closes_sums() && self.nest.in_panels;
+        if transfer.route.is_in_place() && !is_in_tile {
             return new;
         }
         let region = self.of_rank(&self.region(&transfer.region));
+        if is_in_tile {
+            let tile = tile(transfer);
+            return quote! { #new.region(#region) #tile };
+        }
         let legs = transfer.route.legs.iter().map(|one| leg(one, &|exprs| self.coordinates(exprs)));
         let held = transfer.route.held.as_ref().map(|held| {
             let held = self.of_rank(&self.region(held));

@@ -64,6 +64,15 @@ pub struct IndexExtent {
     pub access: String,
 }
 
+/// The place of a kernel among the blocks of a sequence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statement {
+    /// The block of several statements of which it is one; kernels of other blocks, or of none, do not run together with it.
+    pub block: Option<usize>,
+    /// Whether it runs apart from the others, by a step `apart`.
+    pub apart: bool,
+}
+
 /// The steps of a kernel, each with the number of the block's step that it is a part of, counted from 0; `None` for a sharding that follows
 /// from others.
 pub type KernelSteps = Vec<(Step, Option<usize>)>;

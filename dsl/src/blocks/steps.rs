@@ -63,6 +63,14 @@ impl BlockSpec {
         if mistakes.is_empty() { Ok(divided.into_iter().map(|own| own.steps).collect()) } else { Err(mistakes) }
     }
 
+    /// Returns, by kernel, whether a step says that it runs apart.
+    #[must_use]
+    pub fn apart(&self, steps: &[Step]) -> Vec<bool> {
+        let is_apart =
+            |array: Name| steps.iter().any(|step| matches!(step, Step::Apart { tensor } if *tensor == array));
+        self.kernels.iter().map(|kernel| is_apart(self.array(kernel.kernel.output.0))).collect()
+    }
+
     /// The array whose version this is.
     fn array(&self, version: Name) -> Name {
         self.arrays.iter().find(|(other, _)| *other == version).map_or(version, |(_, array)| *array)
@@ -145,6 +153,10 @@ impl BlockSpec {
                     help,
                 });
             }
+            Step::Together { tensors, at } => {
+                format!("no statement that writes one of {} has the loop `{at}`", listed(tensors))
+            }
+            Step::Apart { tensor } => format!("no statement writes the array `{tensor}`"),
             Step::InteriorFirst { tensor } => format!("no statement reads the array `{tensor}`"),
             Step::Reassociate { tensor } => format!("no statement writes the array `{tensor}`"),
             Step::Expect { tensor, .. } | Step::ExpectOverlap { tensor, .. } => {
@@ -219,6 +231,13 @@ impl<'a> Divided<'a> {
             Step::OfAll => {
                 self.of = None;
                 return true;
+            }
+            // Whether it joins a pass is no step of its own.
+            Step::Apart { tensor } => return is_of(*tensor),
+            Step::Together { tensors, at: around } => {
+                let has = tensors.iter().any(|tensor| is_of(*tensor)) && self.has(*around);
+                self.steps.extend(has.then(|| (step.clone(), at)));
+                return has;
             }
             Step::Shard { .. } => {}
             _ if self.of.is_some_and(|tensor| !is_of(tensor)) => return false,

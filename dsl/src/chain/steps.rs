@@ -21,7 +21,7 @@ use syn::{Expr, ExprRange, Ident, Lit, RangeLimits, Result, Token};
 type Arguments = fn(ParseStream, &mut Around<'_>) -> Result<Step>;
 
 /// The steps with an example of each, which is the help for syntax errors in it, and their arguments.
-const STEPS: [(&str, &str, Arguments); 20] = [
+const STEPS: [(&str, &str, Arguments); 22] = [
     ("split", "split(k, ko, ki, 64)", |input, around| {
         let [i, outer, inner] = [first(input)?, first(input)?, first(input)?];
         Ok(Step::Split { i, outer, inner, size: size(input, around.form)? })
@@ -68,6 +68,12 @@ const STEPS: [(&str, &str, Arguments); 20] = [
     ("expect_overlap", "expect_overlap(A, 0.8)", |input, _| {
         Ok(Step::ExpectOverlap { tensor: first(input)?, share: share(input)? })
     }),
+    ("together", "together([S, A], jo)", |input, _| {
+        let tensors = list(input)?;
+        comma(input)?;
+        Ok(Step::Together { tensors, at: ident(input)? })
+    }),
+    ("apart", "apart(Y)", |input, _| Ok(Step::Apart { tensor: ident(input)? })),
     ("of", "of(Y)", |input, _| Ok(Step::Of { tensor: ident(input)? })),
     ("of_all", "of_all()", |_, _| Ok(Step::OfAll)),
 ];

@@ -2,8 +2,9 @@
 
 use super::{Schedule, Subject};
 use crate::error::{ErrorKind, LowerError};
+use crate::passes::{PANEL, Passes, Refused};
 use crate::sequence::{appended, in_rounds};
-use polyshard_dsl::{BlockKernel, BlockMistake, BlockSpec, Step};
+use polyshard_dsl::{BlockKernel, BlockMistake, BlockSpec, Statement, Step};
 use polyshard_layout::Name;
 use polyshard_planner::Sequence;
 use polyshard_program::{Program, StepId};
@@ -38,7 +39,11 @@ use std::sync::Arc;
 /// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Block(Arc<BlockSpec>);
+pub struct Block {
+    spec: Arc<BlockSpec>,
+    /// The bytes of a panel of a pass.
+    panel: usize,
+}
 
 impl super::sealed::Sealed for Block {}
 
@@ -56,16 +61,22 @@ impl Subject for Block {
         spec.check().map_err(|mistakes| mistake(mistakes, false))?;
         let steps: Vec<Step> = schedule.steps().cloned().collect();
         let divided = spec.divided(&steps).map_err(|mistakes| mistake(mistakes, true))?;
-        let lowered = spec.kernels.iter().zip(divided).map(|(BlockKernel { kernel, .. }, steps)| {
+        let numbers: Vec<Vec<Option<usize>>> =
+            divided.iter().map(|steps| steps.iter().map(|(_, number)| *number).collect()).collect();
+        let scheduled = spec.kernels.iter().zip(divided).map(|(BlockKernel { kernel, .. }, steps)| {
             let at = |number: Option<usize>| number.map_or(inner.at, |number| inner.steps[number].1);
-            let numbers: Vec<Option<usize>> = steps.iter().map(|(_, number)| *number).collect();
             let start = Schedule::from_spec_at(kernel.clone(), inner.at);
-            let own = steps.into_iter().fold(start, |schedule, (step, number)| schedule.apply_at(step, at(number)));
-            own.lower().map_err(|error| {
-                let number = error.step().and_then(|number| numbers[number - 1]);
-                schedule.blamed(number, error.kind().clone())
-            })
+            steps.into_iter().fold(start, |schedule, (step, number)| schedule.apply_at(step, at(number)))
         });
+        let mut scheduled: Vec<Schedule> = scheduled.collect();
+        let apart = spec.apart(&steps).into_iter().map(|apart| Statement { block: Some(0), apart });
+        let passes = Passes::planned(&mut scheduled, &spec.rounds, &apart.collect::<Vec<_>>(), inner.of.panel);
+        let blamed = |numbers: &[Option<usize>], error: &LowerError| {
+            let number = error.step().and_then(|number| numbers.get(number - 1).copied().flatten());
+            schedule.blamed(number, error.kind().clone())
+        };
+        let lowered =
+            scheduled.iter().zip(&numbers).map(|(own, numbers)| own.lower().map_err(|error| blamed(numbers, &error)));
         let programs = lowered.collect::<Result<Vec<_>, _>>()?;
         let append = |sequence: Sequence, number: usize| {
             let BlockKernel { kernel, previous, .. } = &spec.kernels[number];
@@ -74,9 +85,16 @@ impl Subject for Block {
         let sequence = in_rounds(append, 0..programs.len(), &spec.rounds);
         let sequence =
             spec.results.iter().fold(sequence, |sequence, (name, value)| sequence.keep(*value).call(*value, *name));
-        sequence
-            .build()
-            .map_err(|error| schedule.blamed(None, ErrorKind::Sequence { block: spec.name, error: error.to_string() }))
+        let program = sequence.build().map_err(|error| {
+            schedule.blamed(None, ErrorKind::Sequence { block: spec.name, error: error.to_string() })
+        })?;
+        passes.run_together(&scheduled, program).map_err(|refused| match refused {
+            Refused::Isl(error) => blamed(&[], &error),
+            Refused::Step { kernel, step, why } => {
+                let help = Passes::HELP.to_owned();
+                schedule.blamed(numbers[kernel][step.0 - 1], ErrorKind::Block { block: spec.name, message: why, help })
+            }
+        })
     }
 }
 
@@ -85,7 +103,11 @@ impl Schedule<Block> {
     /// [`lower`](Self::lower).
     #[track_caller]
     pub fn from_block(spec: BlockSpec) -> Self {
-        let inner = super::Inner { steps: Vec::new(), at: *Location::caller(), of: Block(Arc::new(spec)) };
+        let inner = super::Inner {
+            steps: Vec::new(),
+            at: *Location::caller(),
+            of: Block { spec: Arc::new(spec), panel: PANEL },
+        };
         Self { inner: Arc::new(inner) }
     }
 
@@ -118,10 +140,60 @@ impl Schedule<Block> {
         self.apply(Step::OfAll)
     }
 
+    /// Makes the statements that write these arrays, which follow each other, run together in each iteration of the loop `at` and of the
+    /// loops around it.
+    ///
+    /// ```text
+    /// for t { S = ..; }  for t { A += S .. }
+    ///   =>  together([S, A], t)
+    /// for t { S = ..; A += S .. }
+    /// ```
+    ///
+    /// Without this step, statements whose loops the schedule leaves alone join passes: they run together in panels that fit in a cache.
+    ///
+    /// ```
+    /// use polyshard::prelude::*;
+    /// let block = kernel! {
+    ///     fn f(A: [f64; 8, 6], z: [f64; 6]) -> (y: [f64; 8], w: [f64; 8]) {
+    ///         y[i] = A[i, j] * z[j];
+    ///         w[i] = y[i] * y[i];
+    ///     }
+    /// };
+    /// let mesh = Mesh::new([("x", 2)]);
+    /// let block = block.distribute(["i"], ["io"], ["ii"], &mesh).split("ii", "it", "in", 2).together(["y", "w"], "it");
+    /// assert!(block.lower()?.to_string().contains("together with w = "));
+    /// # Ok::<(), polyshard::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`lower`](Self::lower) returns an error if a statement reads what another one completes after the loops, on another rank, or in
+    /// another iteration, or if one has other loops.
+    #[track_caller]
+    pub fn together<N: Into<Name>>(self, tensors: impl IntoIterator<Item = N>, at: impl Into<Name>) -> Self {
+        self.apply(Step::Together { tensors: tensors.into_iter().map(Into::into).collect(), at: at.into() })
+    }
+
+    /// Makes the statements that write this array run alone, in no pass over memory with others. The bits of the results do not change.
+    ///
+    /// # Errors
+    /// [`lower`](Self::lower) returns an error if no statement writes such an array.
+    #[track_caller]
+    pub fn apart(self, tensor: impl Into<Name>) -> Self {
+        self.apply(Step::Apart { tensor: tensor.into() })
+    }
+
+    /// Makes the panels of passes hold about this many bytes of all arrays of a pass, instead of 1 MiB: as much as a core's cache.
+    /// Sums are added up panel by panel, so this changes their rounding.
+    pub fn in_panels_of(self, bytes: usize) -> Self {
+        let mut inner = Arc::unwrap_or_clone(self.inner);
+        inner.of.panel = bytes;
+        Self { inner: Arc::new(inner) }
+    }
+
     /// Returns the block.
     #[must_use]
     pub fn block(&self) -> &BlockSpec {
-        &self.inner.of.0
+        &self.inner.of.spec
     }
 
     /// The error `kind`, blamed on the step with this number, counted from 0, or on the whole.

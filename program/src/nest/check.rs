@@ -152,7 +152,8 @@ impl NestView<'_> {
             region.max_extents(&ranges).into_iter().fold(1i128, |all, extent| all.saturating_mul(extent.into()))
         });
         let largest = largest.max().unwrap_or(0);
-        let fits = if route.is_in_place() { tile.capacity == 0 } else { largest <= tile.capacity as i128 };
+        let is_in_shard = route.is_in_place() && !(self.in_panels && transfer.closes_sums());
+        let fits = if is_in_shard { tile.capacity == 0 } else { largest <= tile.capacity as i128 };
         if !fits || largest > LIMIT || tile.capacity as i128 > LIMIT {
             return Err(format!("of {largest} elements into a tile of {}", tile.capacity));
         }

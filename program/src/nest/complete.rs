@@ -80,6 +80,7 @@ impl NestView<'_> {
     fn tile(&self, transfer: &Transfer) -> Tile {
         let Transfer { route, region, direction, tile, ahead, .. } = transfer;
         let buffers = match direction {
+            Direction::Out { .. } if self.in_panels => Buffers::One,
             _ if route.is_in_place() => Buffers::Shard,
             _ if *ahead > 0 => Buffers::Ahead(*ahead),
             // A forwarded tile is still being sent while the next one is received.

@@ -2,7 +2,7 @@
 
 use super::{Loop, LoweredKernel, Transfer, Use};
 use crate::ids::{KernelId, OperandId, TensorId, TileId, TransferId};
-use crate::program::Body;
+use crate::program::{ArrayKind, Body};
 use polyshard_layout::{Mesh, Sharding};
 use std::ops::Deref;
 
@@ -34,6 +34,8 @@ pub struct NestView<'a> {
     pub shardings: Vec<&'a Sharding>,
     /// The serial loops around the leaf, outermost first.
     pub loops: Vec<&'a Loop>,
+    /// Whether its output is in its tile only, panel by panel: [`ArrayKind::Panels`](crate::ArrayKind::Panels).
+    pub in_panels: bool,
     /// The transfers of inputs, by the numbers of their tiles, and last that of the output.
     pub transfers: Vec<TransferView<'a>>,
 }
@@ -105,6 +107,7 @@ impl<'a> NestView<'a> {
             mesh: &body.mesh,
             shardings: row.arrays.iter().map(|array| &body.arrays[array.0].sharding).collect(),
             loops: row.loops.iter().map(|number| &body.loops[number.0]).collect(),
+            in_panels: row.arrays.last().is_some_and(|array| body.arrays[array.0].kind == ArrayKind::Panels),
             transfers: row.uses.iter().map(transfer).collect(),
         }
     }

@@ -217,7 +217,10 @@ impl<'a> Check<'a> {
                     "`{name}` reads and writes {tensors} arrays, but the statement names {given}"
                 )));
             }
-            self.reads(statement, &row.needs().collect::<Vec<_>>())?;
+            let from_before = body.reads_from_before(id).map(|(_, array)| array);
+            let continued = row.continues.map(|continued| continued.array);
+            let continued = continued.filter(|array| body.writer_beside(id, *array).is_none());
+            self.reads(statement, &from_before.chain(continued).collect::<Vec<_>>())?;
         }
         for &id in &kernels {
             let row = &body.kernels[id.0];
@@ -233,6 +236,7 @@ impl<'a> Check<'a> {
             let nest = body.nest(id);
             nest.check().map_err(why)?;
             continues(body, row).map_err(why)?;
+            body.check_beside(id, &kernels).map_err(why)?;
             self.is_kept(&nest, &kernels).map_err(why)?;
         }
         let checked = placed::check(body, span, &kernels, &self.fetched);
@@ -353,7 +357,7 @@ impl<'a> Check<'a> {
             if then == now || is_value(id) {
                 continue;
             }
-            if self.body.arrays[id].kind != ArrayKind::Temporary {
+            if self.body.arrays[id].kind == ArrayKind::Output {
                 return Err(misfit(format!("each round writes the output `{name}`; carry it instead")));
             }
             self.states[id] = State::Gone;
@@ -387,7 +391,9 @@ impl<'a> Check<'a> {
     }
 
     fn reads(&self, statement: StatementId, ids: &[ArrayId]) -> Result<(), ProgramError> {
-        match ids.iter().find(|id| self.states[id.0] != State::Written) {
+        let is_here =
+            |id: &ArrayId| self.states[id.0] == State::Written && self.body.arrays[id.0].kind != ArrayKind::Panels;
+        match ids.iter().find(|id| !is_here(id)) {
             Some(id) => Err(ProgramError::Unwritten { statement, array: self.body.arrays[id.0].name }),
             None => Ok(()),
         }

@@ -13,7 +13,7 @@ impl Body {
         let mut is_placed = vec![false; self.kernels.len()];
         let mut statements = self.placed(&self.statements, &mut is_placed);
         let rest = (0..self.kernels.len()).filter(|number| !is_placed[*number]).map(KernelId);
-        statements.extend(rest.flat_map(|kernel| inside(&self.nest(kernel), Depth(0))));
+        statements.extend(rest.flat_map(|kernel| inside(&[self.nest(kernel)], Depth(0))));
         self.statements = statements;
         self.fetch_once(|id| first[id.0]);
     }
@@ -26,7 +26,8 @@ impl Body {
             _ => {
                 let kernels = self.kernels_of(span);
                 kernels.iter().for_each(|kernel| is_placed[kernel.0] = true);
-                kernels.into_iter().flat_map(|kernel| inside(&self.nest(kernel), Depth(0))).collect()
+                let nests: Vec<_> = kernels.into_iter().map(|kernel| self.nest(kernel)).collect();
+                inside(&nests, Depth(0))
             }
         });
         statements.collect()
@@ -43,55 +44,116 @@ impl Body {
     }
 }
 
-/// The statements of a kernel at a depth.
-fn inside(nest: &NestView<'_>, level: Depth) -> Vec<Statement> {
-    type Here<'a> = Vec<TransferView<'a>>;
-    let of_level = |level| {
-        let is_here = move |transfer: &&TransferView<'_>| transfer.level == level && transfer.reused.is_none();
-        nest.transfers.iter().filter(is_here).copied().collect::<Here<'_>>()
-    };
-    let (fetched, sent): (Here<'_>, Here<'_>) =
-        of_level(level).into_iter().partition(|transfer| transfer.direction == Direction::In);
-    let (ahead, fetched): (Here<'_>, Here<'_>) = fetched.into_iter().partition(|transfer| transfer.ahead > 0);
-    let sent: Vec<_> = sent.into_iter().filter(|transfer| !transfer.route.is_in_place()).collect();
-    let begin = |id, iteration: Iteration| Statement::Begin(id, iteration.into());
-    let end = |id, iteration: Iteration| Statement::End(id, iteration.into());
-    let (coming, fetched): (Here<'_>, Here<'_>) = fetched.into_iter().partition(|transfer| transfer.interior_first);
-    let mut statements: Vec<_> = coming.iter().map(|transfer| begin(transfer.id, Iteration::Now)).collect();
-    statements.extend(fetched.iter().flat_map(|transfer| Statement::both(transfer.id)));
-    // A tile that travels is forwarded once it has arrived.
-    statements.extend(ahead.iter().map(|transfer| end(transfer.id, Iteration::Now)));
-    statements.extend(ahead.iter().map(|transfer| begin(transfer.id, Iteration::Later(transfer.ahead as i64))));
-    statements.extend(sent.iter().map(|transfer| Statement::Fill(transfer.id)));
-    match nest.loops.get(level.0) {
-        None if coming.is_empty() => statements.push(Statement::Compute(nest.id, LeafPart::Whole)),
-        None => {
-            statements.push(Statement::Compute(nest.id, LeafPart::Interior));
-            statements.extend(coming.iter().map(|transfer| Statement::End(transfer.id, At::NOW)));
-            statements.push(Statement::Compute(nest.id, LeafPart::Rims));
-        }
-        Some(next) => {
-            let inside_it = Depth(level.0 + 1);
-            let (inner, leaving): (Here<'_>, Here<'_>) =
-                of_level(inside_it).into_iter().partition(|transfer| transfer.direction == Direction::In);
-            let most = inner.iter().map(|transfer| transfer.ahead as i64).max().unwrap_or(0);
-            for iteration in 0..next.extent.min(most) {
-                let begun = inner.iter().filter(|transfer| iteration < transfer.ahead as i64);
-                statements.extend(begun.map(|transfer| begin(transfer.id, Iteration::At(iteration))));
-            }
-            statements.push(Statement::Loop(nest.row.loops[level.0], inside(nest, inside_it)));
-            for transfer in leaving {
-                let last = (next.extent - transfer.ahead as i64).max(0)..next.extent;
-                statements.extend(last.map(|iteration| end(transfer.id, Iteration::At(iteration))));
-            }
-        }
-    }
-    for transfer in &sent {
-        let awaited = match transfer.ahead as i64 {
-            0 => Iteration::Now,
-            ahead => Iteration::Earlier(ahead),
+/// The statements of kernels at a depth; those that share the next loop run in it together.
+fn inside(nests: &[NestView<'_>], level: Depth) -> Vec<Statement> {
+    let here: Vec<_> = nests.iter().map(|nest| Here::new(nest, level)).collect();
+    let mut statements: Vec<_> = here.iter().flat_map(Here::before).collect();
+    let next = |here: &Here<'_>| here.nest.row.loops.get(level.0).copied();
+    for together in here.chunk_by(|one, other| next(one).is_some() && next(one) == next(other)) {
+        let Some(id) = next(&together[0]) else {
+            statements.extend(together[0].leaf());
+            continue;
         };
-        statements.extend([begin(transfer.id, Iteration::Now), end(transfer.id, awaited)]);
+        let nests: Vec<_> = together.iter().map(|here| here.nest.clone()).collect();
+        let within: Vec<_> = nests.iter().map(|nest| Here::new(nest, Depth(level.0 + 1))).collect();
+        statements.extend(within.iter().flat_map(Here::ahead_of_loop));
+        statements.push(Statement::Loop(id, inside(&nests, Depth(level.0 + 1))));
+        statements.extend(within.iter().flat_map(Here::after_loop));
     }
+    statements.extend(here.iter().flat_map(Here::after));
     statements
+}
+
+/// The transfers of a kernel at a depth.
+struct Here<'a> {
+    nest: &'a NestView<'a>,
+    level: Depth,
+    /// Those that fetch a region in the iteration that reads it, ahead of it, and during the interior of the leaf.
+    fetched: Vec<TransferView<'a>>,
+    ahead: Vec<TransferView<'a>>,
+    meanwhile: Vec<TransferView<'a>>,
+    /// Those that send a tile of the output.
+    sent: Vec<TransferView<'a>>,
+}
+
+impl<'a> Here<'a> {
+    fn new(nest: &'a NestView<'a>, level: Depth) -> Self {
+        let is_here = |transfer: &&TransferView<'_>| transfer.level == level && transfer.reused.is_none();
+        let all = nest.transfers.iter().filter(is_here).copied();
+        let (fetched, sent): (Vec<_>, Vec<_>) = all.partition(|transfer| transfer.direction == Direction::In);
+        let (ahead, fetched): (Vec<_>, Vec<_>) = fetched.into_iter().partition(|transfer| transfer.ahead > 0);
+        let (meanwhile, fetched): (Vec<_>, Vec<_>) = fetched.into_iter().partition(|transfer| transfer.interior_first);
+        Self { nest, level, fetched, ahead, meanwhile, sent }
+    }
+
+    /// Those of its output that have a tile.
+    fn sent(&self) -> impl Iterator<Item = &TransferView<'a>> {
+        self.sent.iter().filter(|transfer| !transfer.route.is_in_place())
+    }
+
+    /// What comes before the loops inside it.
+    fn before(&self) -> Vec<Statement> {
+        let mut statements: Vec<_> = self.meanwhile.iter().map(|one| begin(one.id, Iteration::Now)).collect();
+        statements.extend(self.fetched.iter().flat_map(|transfer| Statement::both(transfer.id)));
+        // A tile that travels is forwarded once it has arrived.
+        statements.extend(self.ahead.iter().map(|transfer| end(transfer.id, Iteration::Now)));
+        statements
+            .extend(self.ahead.iter().map(|transfer| begin(transfer.id, Iteration::Later(transfer.ahead as i64))));
+        let filled = self.sent.iter().filter(|transfer| !transfer.route.is_in_place() || self.nest.in_panels);
+        statements.extend(filled.map(|transfer| Statement::Fill(transfer.id)));
+        statements
+    }
+
+    fn leaf(&self) -> Vec<Statement> {
+        let compute = |part| Statement::Compute(self.nest.id, part);
+        if self.meanwhile.is_empty() {
+            return vec![compute(LeafPart::Whole)];
+        }
+        let ends = self.meanwhile.iter().map(|transfer| Statement::End(transfer.id, At::NOW));
+        std::iter::once(compute(LeafPart::Interior)).chain(ends).chain([compute(LeafPart::Rims)]).collect()
+    }
+
+    /// What comes after the loops inside it.
+    fn after(&self) -> Vec<Statement> {
+        let sent = self.sent().flat_map(|transfer| {
+            let awaited = match transfer.ahead as i64 {
+                0 => Iteration::Now,
+                ahead => Iteration::Earlier(ahead),
+            };
+            [begin(transfer.id, Iteration::Now), end(transfer.id, awaited)]
+        });
+        sent.collect()
+    }
+
+    /// The iterations of its loop.
+    fn extent(&self) -> i64 {
+        self.nest.loops[self.level.0 - 1].extent
+    }
+
+    /// What comes before its loop: the first iterations' transfers that are ahead.
+    fn ahead_of_loop(&self) -> Vec<Statement> {
+        let most = self.ahead.iter().map(|transfer| transfer.ahead as i64).max().unwrap_or(0);
+        let begun = (0..self.extent().min(most)).flat_map(|iteration| {
+            let here = self.ahead.iter().filter(move |transfer| iteration < transfer.ahead as i64);
+            here.map(move |transfer| begin(transfer.id, Iteration::At(iteration)))
+        });
+        begun.collect()
+    }
+
+    /// What comes after its loop: the ends of the last iterations' transfers.
+    fn after_loop(&self) -> Vec<Statement> {
+        let ended = self.sent.iter().flat_map(|transfer| {
+            let last = (self.extent() - transfer.ahead as i64).max(0)..self.extent();
+            last.map(|iteration| end(transfer.id, Iteration::At(iteration)))
+        });
+        ended.collect()
+    }
+}
+
+fn begin(id: TransferId, iteration: Iteration) -> Statement {
+    Statement::Begin(id, iteration.into())
+}
+
+fn end(id: TransferId, iteration: Iteration) -> Statement {
+    Statement::End(id, iteration.into())
 }

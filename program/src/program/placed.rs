@@ -165,11 +165,12 @@ impl<'a> Walk<'a> {
     fn fill(&mut self, id: TransferId) -> Result<(), Refused> {
         let (_, transfer, counters, refusal) = self.at(id, At::NOW, "fills the tile of")?;
         let refused = |why: &str| Err(refusal(why));
-        if transfer.direction == Direction::In || transfer.route.is_in_place() {
+        let in_panels = self.in_panels(id);
+        if transfer.direction == Direction::In || transfer.route.is_in_place() && !in_panels {
             return refused("which is not written");
         }
         let state = self.states.entry(id).or_default();
-        if state.held.is_some() {
+        if state.held.is_some() && !in_panels {
             return refused("whose sums have not been sent");
         }
         if state.in_flight.len() as u64 >= transfer.tile.buffers.count() {
@@ -254,7 +255,7 @@ impl<'a> Walk<'a> {
                         || held == Some(here)
                 }
                 Direction::In => held == Some(here),
-                Direction::Out { .. } => transfer.route.is_in_place() || held == Some(here),
+                Direction::Out { .. } => transfer.route.is_in_place() && !nest.in_panels || held == Some(here),
             };
             if !is_there {
                 let why = match transfer.direction {
@@ -262,6 +263,15 @@ impl<'a> Walk<'a> {
                     Direction::Out { .. } => "has a tile to write",
                 };
                 return Err((id, format!("runs its leaf before its transfer, number {position}, {why}")));
+            }
+        }
+        let count = |id: &KernelId| self.computed.get(id).copied().unwrap_or(0);
+        for array in nest.row.reads() {
+            if let Some(writer) = self.body.writer_beside(id, *array)
+                && (count(&writer) <= count(&id) || self.interior.contains_key(&writer))
+            {
+                let name = self.body.arrays[array.0].name;
+                return Err((id, format!("reads `{name}` in an iteration that has not yet written it")));
             }
         }
         let is_done = self.interior.get(&id) == Some(&counters);
@@ -283,6 +293,11 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
+    /// Whether a transfer is of an output that is in its tile only.
+    fn in_panels(&self, id: TransferId) -> bool {
+        self.nests.iter().any(|nest| nest.in_panels && nest.output().id == id)
+    }
+
     /// How often statements inside these loops run.
     fn instances(&self, loops: &[LoopId]) -> usize {
         loops.iter().map(|id| self.extents[id].max(0) as usize).product()
@@ -301,7 +316,7 @@ impl<'a> Walk<'a> {
                 if !state.in_flight.is_empty() {
                     return Err((nest.id, format!("does not end its transfer, number {position}")));
                 }
-                if transfer.direction != Direction::In && state.held.is_some() {
+                if transfer.direction != Direction::In && state.held.is_some() && !nest.in_panels {
                     return Err((nest.id, format!("does not send the tile of its transfer, number {position}")));
                 }
             }

@@ -13,7 +13,9 @@ impl Report {
     pub(crate) fn of_program(body: &Body, flow: Vec<Proof>) -> Self {
         let (size, arrays) = (body.dtype.size() as u64, &body.arrays);
         let bytes = |id: ArrayId| arrays[id.0].sharding.largest_shard().saturating_mul(size);
-        let given = (0..arrays.len()).map(ArrayId).filter(|id| arrays[id.0].kind != ArrayKind::Temporary);
+        let given = (0..arrays.len())
+            .map(ArrayId)
+            .filter(|id| matches!(arrays[id.0].kind, ArrayKind::Input | ArrayKind::Output));
         let mut memory: Vec<u64> = Vec::new();
         for (slot, id) in body.slots().into_iter().zip((0..).map(ArrayId)) {
             let Some(slot) = slot else { continue };

@@ -5,7 +5,7 @@ use super::{Array, ArrayKind, MoveView, Origin, Program, Rounds, Span};
 use crate::between::common_mesh;
 use crate::display;
 use crate::expr::Expr;
-use crate::ids::{ArrayId, StatementId};
+use crate::ids::{ArrayId, KernelId, StatementId};
 use crate::kernel::Assign;
 use crate::leg_text::LegText;
 use crate::nest::{Continued, NestView, Packing};
@@ -81,6 +81,7 @@ impl Program {
                 writeln!(text, "   {what} {line}")?;
             }
             self.continued(span).into_iter().try_for_each(|line| writeln!(text, "    {line}"))?;
+            self.passed(span).into_iter().try_for_each(|line| writeln!(text, "    {line}"))?;
             match (span.kernel, span.statements) {
                 (Some(kernel), _) => self.body.nest(kernel).explain_transfers(text, &self.body, &first)?,
                 (None, [Statement::Begin(id, _)]) => {
@@ -220,6 +221,32 @@ impl Program {
             (true, by) => format!("{output} begins as {before}, and `{kernel}` combines it with its terms, `{by}`"),
             (false, _) => format!("{output} keeps the elements of {before} that `{kernel}` does not write"),
         })
+    }
+
+    /// What the kernels of a line share with those that run together with it; for the first of them, what this saves.
+    fn passed(&self, span: Span<'_>) -> Vec<String> {
+        let Some(kernel) = span.kernel else { return Vec::new() };
+        let together = self.body.kernels_of(span);
+        let (row, name) = (&self.body.kernels[kernel.0], |id: KernelId| self.body.kernels[id.0].kernel.name());
+        let mut lines = Vec::new();
+        if together.len() > 1 && together[0] == kernel {
+            let [pass, apart] = self.body.through_memory(&together);
+            let of = joined(row.loops.iter().map(|id| format!("`{}`", self.body.loops[id.0].name)), ", ");
+            lines.push(format!(
+                "a pass of {}, panel by panel along {of}: at most {pass} bytes through memory per rank, {apart} if they ran apart",
+                counted(together.len(), "kernel")
+            ));
+        }
+        for array in row.reads() {
+            if let Some(writer) = self.body.writer_beside(kernel, *array) {
+                lines.push(format!("{} is read where `{}` has just written it", self.shown(*array), name(writer)));
+            }
+        }
+        let output = row.writes();
+        if self.array(output).kind == ArrayKind::Panels {
+            lines.push(format!("{} is in a tile, panel by panel, and never exists as a whole", self.shown(output)));
+        }
+        lines
     }
 
     /// Returns the name of an array, with a prime for each array before it that has the same name.

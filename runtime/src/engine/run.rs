@@ -333,8 +333,26 @@ impl<'r, 'w, T: Element> Run<'r, 'w, T> {
     /// Runs the leaf for these iterations.
     fn leaf(&mut self, part: &LeafBox, counters: &[i64], leaf: &mut impl FnMut(&Leaf<'_, 'r, T>)) {
         let Engine { kernels, links, .. } = &mut *self.engine;
-        let Open { number, inputs, output, .. } = &mut self.open[self.selected];
-        let Prepared { kernel, grid, output: out, steps, .. } = &mut kernels[*number];
+        let (earlier, rest) = self.open.split_at_mut(self.selected);
+        let [Open { number, inputs, output, .. }, later @ ..] = rest else {
+            unreachable!("a kernel that runs is open; this is a bug in polyshard")
+        };
+        let (first, rest) = kernels.split_at_mut(*number);
+        let [Prepared { kernel, grid, output: out, steps, .. }, last @ ..] = rest else {
+            unreachable!("a kernel that runs exists; this is a bug in polyshard")
+        };
+        let written = |of: usize| {
+            let mut others = earlier.iter().chain(&*later);
+            let open = others.find(|open| open.number == of);
+            let prepared = if of < *number { &first[of] } else { &last[of - *number - 1] };
+            match &prepared.output {
+                // What kernels that run together pass on may be in tiles alone.
+                Some(link) if prepared.kernel.keeps_in_tile() => link.own_view(),
+                _ => open.expect("a kernel of the same run has written it; this is a bug in polyshard").output.view(),
+            }
+        };
+        let written = kernel.transfers.iter().filter_map(|transfer| transfer.writer).map(|of| (of, written(of)));
+        let written: SmallVec<[_; 2]> = written.collect();
         let (mut before, mut into) = (None, None);
         if let (Some(steps), Some(of)) = (steps, &kernel.time_steps) {
             let (step, last) = (counters[of.counter], kernel.loops[of.counter] - 1);
@@ -349,7 +367,7 @@ impl<'r, 'w, T: Element> Run<'r, 'w, T> {
             (None, Some(out)) => Writes::Tile(out.tile(), false),
             (None, None) => Writes::Shard(output, kernel.overwrites),
         };
-        leaf(&Leaf { part, number: *number, kernel, links, inputs, before, write: Cell::new(Some(write)) });
+        leaf(&Leaf { part, number: *number, kernel, links, inputs, written, before, write: Cell::new(Some(write)) });
     }
 }
 
@@ -406,6 +424,8 @@ pub struct Leaf<'o, 'r, T: Element> {
     kernel: &'o Kernel<'r>,
     links: &'o [Vec<Option<Link<T>>>],
     inputs: &'o SharedInputs<'r, T>,
+    /// What other kernels of the run have written, by their numbers.
+    written: SmallVec<[(usize, View<'o, T>); 2]>,
     /// What the previous time step wrote.
     before: Option<View<'o, T>>,
     write: Cell<Option<Writes<'o, T>>>,
@@ -479,6 +499,10 @@ impl<'o, T: Element> Leaf<'o, '_, T> {
             return before.clone();
         }
         let transfer = &self.kernel.transfers[tile.0];
+        if let Some(writer) = transfer.writer {
+            let found = self.written.iter().find(|(of, _)| *of == writer);
+            return found.expect("it was looked up; this is a bug in polyshard").1.clone();
+        }
         let source = self.inputs.array(transfer.input.expect("a leaf reads inputs"));
         let (kernel, TileId(number)) = transfer.reused.unwrap_or((self.number, tile));
         match &self.links[kernel][number] {

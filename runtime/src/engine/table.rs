@@ -85,6 +85,8 @@ pub struct Transfer<'a> {
     pub(crate) interior_first: bool,
     /// The kernel and the transfer whose tile the leaf reads instead.
     pub(crate) reused: Option<(usize, TileId)>,
+    /// The kernel of the same run that writes what the leaf reads.
+    pub(crate) writer: Option<usize>,
 }
 
 impl<'a> Transfer<'a> {
@@ -107,7 +109,15 @@ impl<'a> Transfer<'a> {
             ahead: 0,
             interior_first: false,
             reused: None,
+            writer: None,
         }
+    }
+
+    /// Returns the transfer of an input that is no argument of the kernel: the leaf reads what another kernel of the same run has
+    /// written in the same iteration of the loops, on the same rank.
+    #[must_use]
+    pub fn written_by(name: &str, kernel: usize) -> Self {
+        Self { writer: Some(kernel), ..Self::output(name) }
     }
 
     /// Returns the transfer of the region that `find` returns from a rank's coordinates and the counters of the loops.
@@ -191,7 +201,7 @@ impl<'a> Transfer<'a> {
     }
 
     pub(super) fn is_input(&self) -> bool {
-        self.input.is_some()
+        self.input.is_some() || self.writer.is_some()
     }
 
     /// Whether it is in flight during computation.
@@ -367,6 +377,12 @@ impl<'a> Kernel<'a> {
 
     pub(super) fn output_sharding(&self) -> &Sharding {
         self.shardings.last().expect("a kernel has an output")
+    }
+
+    /// Whether the leaf writes a tile that is never sent: other kernels of the same run read it there.
+    pub(super) fn keeps_in_tile(&self) -> bool {
+        let output = self.output();
+        output.route.is_in_place() && output.tile.buffers != Buffers::Shard
     }
 
     /// Whether a rank reads input elements that others own.

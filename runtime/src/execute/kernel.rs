@@ -6,7 +6,7 @@ use crate::engine::{self, Coordinates, RegionOf, Run, values_at};
 use crate::{Element, Grid, Result, World, count};
 use polyshard_program::{
     At, Body, Direction, Expr, InPlace, Iteration, Kernel, KernelId, LeafAccess, LeafPart, NestView,
-    Region as SymbolicRegion, Route, Statement, TileId, TimeSteps, TransferId,
+    Region as SymbolicRegion, Route, Statement, TensorId, TileId, TimeSteps, TransferId,
 };
 use smallvec::SmallVec;
 use std::rc::Rc;
@@ -23,11 +23,12 @@ pub(super) struct PreparedKernel<'a, T> {
 
 impl<'a, T: Element> PreparedKernel<'a, T> {
     /// Returns the kernel, and its table.
-    pub(super) fn new(nest: NestView<'a>, in_place: InPlace, world: &'a World) -> Result<(Self, engine::Kernel<'a>)> {
+    pub(super) fn new(body: &'a Body, id: KernelId, world: &'a World) -> Result<(Self, engine::Kernel<'a>)> {
+        let nest = body.nest(id);
         let grid = Grid::new(world, nest.mesh)?;
         let here = Rc::new(LocalNest::new(&nest, grid.coords()));
         let leaf = LeafPlan::new(&nest, &nest.kernel)?;
-        let table = table(&nest, in_place, &here);
+        let table = table(body, &nest, &here);
         let counters = vec![0; nest.loops.len()];
         Ok((Self { nest, leaf, here, counters, position: 0 }, table))
     }
@@ -40,7 +41,9 @@ impl<'a, T: Element> PreparedKernel<'a, T> {
 }
 
 /// The table of a nest on the rank whose expressions are `here`.
-fn table<'a>(nest: &NestView<'a>, in_place: InPlace, here: &Rc<LocalNest>) -> engine::Kernel<'a> {
+fn table<'a>(body: &Body, nest: &NestView<'a>, here: &Rc<LocalNest>) -> engine::Kernel<'a> {
+    let arguments: SmallVec<[_; 4]> = body.reads_from_before(nest.id).map(|(tensor, _)| tensor).collect();
+    let writer = |tensor: TensorId| body.writer_beside(nest.id, *nest.row.reads().get(tensor.0)?);
     let transfers = nest.transfers.iter().enumerate().map(|(number, transfer)| {
         let (here, row) = (Rc::clone(here), transfer.row);
         let find = |exprs: &'a Vec<Expr>| Coordinates::new(move |at, counters| values_at(exprs, at, counters));
@@ -49,7 +52,7 @@ fn table<'a>(nest: &NestView<'a>, in_place: InPlace, here: &Rc<LocalNest>) -> en
         };
         engine::Transfer {
             name: nest.tensor_name(transfer.tensor),
-            input: (transfer.direction == Direction::In).then_some(transfer.tensor.0),
+            input: arguments.iter().position(|tensor| *tensor == transfer.tensor),
             any_order: transfer.direction == Direction::Out { any_order: true },
             // This rank's own region has its coordinates substituted.
             region: Box::new(move |coordinates, counters| {
@@ -64,6 +67,7 @@ fn table<'a>(nest: &NestView<'a>, in_place: InPlace, here: &Rc<LocalNest>) -> en
             ahead: row.ahead,
             interior_first: transfer.is_interior_first(),
             reused: transfer.reused.map(|(kernel, tile)| (kernel.0, tile)),
+            writer: writer(transfer.tensor).map(|kernel| kernel.0),
         }
     });
     let time_steps = nest.time_steps.as_ref().map(|&TimeSteps { counter, capacity, .. }| {
@@ -89,7 +93,7 @@ fn table<'a>(nest: &NestView<'a>, in_place: InPlace, here: &Rc<LocalNest>) -> en
         transfers: transfers.collect(),
         written: kernel.written(),
         overwrites: nest.leaf.overwrites,
-        in_place,
+        in_place: body.in_place(nest.id).unwrap_or(InPlace::Threads),
         slices: here.sliced_along,
         time_steps,
     }

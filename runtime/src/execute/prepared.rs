@@ -11,7 +11,7 @@ use crate::instances::Instances;
 use crate::{DistArray, Element, Error, Redistribution, Result, Room, RunError, Transport, World};
 use polyshard_layout::{Name, Sharding};
 use polyshard_program::{
-    Array, ArrayId, ArrayKind, InPlace, KernelId, Program, RoomId, Rooms, Rounds, TileId, Transfer, TransferId,
+    Array, ArrayId, ArrayKind, KernelId, Program, RoomId, Rooms, Rounds, TileId, Transfer, TransferId,
 };
 use std::panic::Location;
 use std::rc::Rc;
@@ -71,9 +71,8 @@ impl<'a, T: Element> Prepared<'a, T> {
         // They are large, and most programs have one.
         let count = program.body().kernels.len();
         let (mut kernels, mut tables) = (Vec::with_capacity(count), Vec::with_capacity(count));
-        for nest in program.nests() {
-            let in_place = program.body().in_place(nest.id).unwrap_or(InPlace::Threads);
-            let (kernel, table) = PreparedKernel::new(nest, in_place, world)?;
+        for number in 0..count {
+            let (kernel, table) = PreparedKernel::new(program.body(), KernelId(number), world)?;
             kernels.push(kernel);
             tables.push(table);
         }
@@ -374,6 +373,9 @@ impl<'a, T: Element> Prepared<'a, T> {
 
     /// An array for a kernel to write, with its initial values.
     fn target_of_kernel(&mut self, kernel: KernelId, id: ArrayId) -> Result<DistArray<T>> {
+        if self.program.array(id).kind == ArrayKind::Panels {
+            return self.engine.target_in_tile(kernel.0);
+        }
         // A next version begins as the previous one.
         let identity = if self.versions[kernel.0].is_some() { None } else { self.engine.identity(kernel.0) };
         self.target(id, identity)

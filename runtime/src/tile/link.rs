@@ -195,6 +195,11 @@ impl<T: Element> Link<T> {
         &mut self.tile
     }
 
+    /// Returns the region that the tile's own buffer holds, addressed by global index.
+    pub(crate) fn own_view(&self) -> View<'_, T> {
+        self.tile.own_view()
+    }
+
     /// Returns the region that the tile holds, addressed by global index; `source` is the array that it was fetched from.
     pub(crate) fn view<'a>(&'a self, source: impl Into<Shards<'a, T>>) -> View<'a, T> {
         self.tile.view(source.into())

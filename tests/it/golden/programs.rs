@@ -1,6 +1,6 @@
 //! Emitted source of programs that are no schedule of one kernel: redistributions, products between them, sequences, rounds and reductions.
 
-use super::{kept, nests, product, redistribution, reduction, rounds, sequence, together, value, versions};
+use super::{kept, nests, passes, product, redistribution, reduction, rounds, sequence, together, value, versions};
 use crate::sequence::in_flight::begun_early;
 use crate::sequence::orders::two_in_one_loop;
 use expect_test::expect_file;
@@ -342,6 +342,30 @@ fn a_reduction_is_pinned_compiles_and_agrees() {
     });
     let expected: Vec<f64> = (0..ELEMENTS).map(|at| (0..4).map(|rank| term(rank, at)).sum()).collect();
     assert!(sums.expect("the program runs").iter().all(|sums| *sums == expected));
+}
+
+#[test]
+fn a_pass_whose_arrays_are_in_tiles_is_pinned_compiles_and_agrees() {
+    let mesh = Mesh::new([("x", 2)]);
+    let [i, j] = ["i", "j"].map(Var::new);
+    let attention = crate::passes::attention(6).distribute(["i"], ["io"], ["ii"], &mesh).in_panels_of(100);
+    let program = attention.shard("Q", [i.at("x")]).shard("K", [j.at("x")]).lower().expect("a program");
+    let program = read_back(&program);
+    expect_file!["../../golden/passes.rs"].assert_eq(&rust_source(&program, &SourceOptions::default()));
+    let agree = polyshard::spmd(2, |world| {
+        let arrays = program.inputs().enumerate();
+        let arrays =
+            arrays.map(|(i, array)| DistArray::from_fn(world, &array.sharding, |index| value::<f64>(i, index)));
+        let arrays = arrays.collect::<runtime::Result<Vec<_>>>()?;
+        let executed = program.prepare(world)?.run(&arrays.iter().collect::<Vec<_>>())?;
+        let mut prepared = passes::Prepared::new(world)?;
+        for _ in 0..2 {
+            let found = prepared.run(&arrays[0], &arrays[1], &arrays[2])?;
+            assert!(executed.block() == found.block(), "source and executor differ");
+        }
+        Ok(())
+    });
+    agree.expect("the program runs");
 }
 
 #[test]

@@ -154,8 +154,8 @@ impl<'a, T: Element> Prepared<'a, T> {
             let mut opened = self.engine.begin(run.at);
             for (&kernel, made) in together.iter().zip(&mut made) {
                 let target = made.as_mut().or(into.take()).expect(GIVEN);
-                let reads = body.kernels[kernel.0].reads().iter();
-                let reads: SmallVec<[_; 4]> = reads.map(|&id| self.arrays.get(id, run.inputs, given)).collect();
+                let reads = body.reads_from_before(kernel);
+                let reads: SmallVec<[_; 4]> = reads.map(|(_, id)| self.arrays.get(id, run.inputs, given)).collect();
                 opened.opened(kernel.0, &reads, target)?;
             }
             let mut walk = Walk {

@@ -1,0 +1,365 @@
+//! Passes over memory: consecutive statements of a block that run panel by panel, so that what one of them reads or writes is still in the
+//! cache when the next one needs it.
+//!
+//! ```text
+//! Q[i, j] = 4 * D[i, j] - ..        for i_panel in 0..256
+//! dq = D[i, j] * Q[i, j]                Q = 4 * D - ..     8 rows
+//!                                       dq += D * Q        the same 8 rows
+//! ```
+//!
+//! Kernels join a pass if they divide the same index over the same ranks, and read what earlier ones write at their own values of this
+//! index only. Here it is chosen which do, and in how many panels; isl proves that each iteration reads what it has written, and
+//! [`Body::run_together`](polyshard_program::Body::run_together) makes one loop of theirs. Sums are added up panel by panel whether the
+//! kernels run together or `apart`, so the bits are the same.
+
+use crate::context::Context;
+use crate::error::LowerError;
+use crate::nest::{Definition, NodeId};
+use crate::schedule::Schedule;
+use crate::state::State;
+use polyshard_dsl::{Rounds, Statement, Step};
+use polyshard_layout::Name;
+use polyshard_program::{Access, Affine, IndexVar, KernelId, Program, StepId};
+use std::ops::Range;
+
+/// The bytes of a panel of all arrays of a pass, unless a program says otherwise: they fit in a core's second-level cache.
+pub const PANEL: usize = 1 << 20;
+
+/// How many times as large panels are if they hold a matrix product, which packs an operand in each of them.
+const OF_PRODUCTS: usize = 4;
+
+/// The kernels of a sequence that run together, by number.
+#[derive(Debug, Default)]
+pub struct Passes {
+    /// Those that were cut into panels.
+    chosen: Vec<Range<usize>>,
+    /// Those that a step `together` names, with the number of the step among those of the first kernel.
+    asked: Vec<(Range<usize>, StepId)>,
+    statements: Vec<Statement>,
+}
+
+/// An index of a kernel that may be divided into panels: the serial loop over it, and how its values follow from the mesh.
+#[derive(Clone, Copy, PartialEq)]
+struct Row {
+    index: Name,
+    at: Name,
+    extent: i64,
+    start: i64,
+    /// The axis over which it is distributed, the values per rank, and where the first one begins.
+    over: Option<(usize, i64, i64)>,
+}
+
+/// Why kernels cannot run together.
+#[derive(Debug)]
+pub enum Refused {
+    /// isl gave up.
+    Isl(LowerError),
+    /// It is illegal, though a step of a kernel asks for it: the kernel, the step, and why, as a sentence.
+    Step {
+        /// The number of the kernel.
+        kernel: usize,
+        /// The number of the step.
+        step: StepId,
+        /// Why.
+        why: String,
+    },
+}
+
+impl Passes {
+    /// What to do if kernels cannot run together.
+    pub const HELP: &str = "leave `together` out, or share a loop around all that the statement reads";
+
+    /// Chooses the passes of kernels with these schedules, in these rounds, and adds the steps that cut them into panels of about `bytes`
+    /// of all arrays of a pass.
+    pub fn planned(schedules: &mut [Schedule], rounds: &[Rounds], statements: &[Statement], bytes: usize) -> Self {
+        let mut passes = Self { asked: asked(schedules), statements: statements.to_vec(), ..Self::default() };
+        let of_block = |kernel: usize| statements.get(kernel).and_then(|statement| statement.block);
+        let around = |kernel: usize| rounds.iter().map(move |one| one.kernels.contains(&kernel));
+        let mut first = 0;
+        while first < schedules.len() {
+            let mut rows = if of_block(first).is_some() { rows(&schedules[first]) } else { Vec::new() };
+            let mut end = first + 1;
+            while end < schedules.len() && of_block(first) == of_block(end) && around(first).eq(around(end)) {
+                let left = shared(&rows, &schedules[first..end], &schedules[end]);
+                let left = affordable(&left, &schedules[first..=end], bytes);
+                if left.is_empty() {
+                    break;
+                }
+                (rows, end) = (left, end + 1);
+            }
+            if end > first + 1 && cut(&mut schedules[first..end], &rows, bytes) {
+                passes.chosen.push(first..end);
+            }
+            first = end;
+        }
+        passes
+    }
+
+    /// Returns whether no kernels run together.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.chosen.is_empty() && self.asked.is_empty()
+    }
+
+    /// Makes kernels of the program of all kernels run together, as far as isl proves that they may.
+    ///
+    /// # Errors
+    /// If isl gives up, or a step asks for what is illegal.
+    pub fn run_together(&self, schedules: &[Schedule], program: Program) -> Result<Program, Refused> {
+        if self.is_empty() {
+            return Ok(program);
+        }
+        let mut pairs = Vec::new();
+        for group in self.chosen.iter().chain(self.asked.iter().map(|(group, _)| group)) {
+            for (reader, writer) in
+                group.clone().flat_map(|reader| (group.start..reader).map(move |writer| (reader, writer)))
+            {
+                let [own, other] = [reader, writer].map(|kernel| &schedules[kernel]);
+                if reads_from(own, other) && is_passed_on(other, own).map_err(Refused::Isl)? {
+                    pairs.push((KernelId(writer), KernelId(reader)));
+                }
+            }
+        }
+        let chosen = self.chosen.iter().flat_map(|group| self.without_apart(group.clone()));
+        let asked = self.asked.iter().map(|(group, _)| group.clone().map(KernelId).collect());
+        let together: Vec<Vec<KernelId>> = chosen.chain(asked).collect();
+        let (program, refused) = program.together(&together, |writer, reader| pairs.contains(&(writer, reader)));
+        let of_step = |kernel: usize| self.asked.iter().find(|(group, _)| group.contains(&kernel));
+        match refused.into_iter().find_map(|(KernelId(kernel), why)| Some((of_step(kernel)?, why))) {
+            Some(((group, step), why)) => Err(Refused::Step { kernel: group.start, step: *step, why }),
+            None => Ok(program),
+        }
+    }
+
+    /// The kernels of a group in parts, between which are those that run apart.
+    fn without_apart(&self, group: Range<usize>) -> Vec<Vec<KernelId>> {
+        let kernels: Vec<usize> = group.collect();
+        let is_apart = |kernel: &usize| self.statements[*kernel].apart;
+        let parts = kernels.chunk_by(|one, other| !is_apart(one) && !is_apart(other));
+        parts.map(|part| part.iter().copied().map(KernelId).collect()).collect()
+    }
+}
+
+/// The kernels that have the same step `together`, from the first to the last, with its number in the first one.
+fn asked(schedules: &[Schedule]) -> Vec<(Range<usize>, StepId)> {
+    let step = |schedule: &Schedule| schedule.steps().position(|step| matches!(step, Step::Together { .. }));
+    let of = |schedule: &Schedule| schedule.steps().nth(step(schedule)?).cloned();
+    let mut found: Vec<(Step, Range<usize>, StepId)> = Vec::new();
+    for (kernel, schedule) in schedules.iter().enumerate() {
+        let Some((step, number)) = of(schedule).zip(step(schedule)) else { continue };
+        match found.iter_mut().find(|(other, ..)| *other == step) {
+            Some((_, range, _)) => range.end = kernel + 1,
+            None => found.push((step, kernel..kernel + 1, StepId(number + 1))),
+        }
+    }
+    found.into_iter().map(|(_, range, step)| (range, step)).collect()
+}
+
+/// The indices of a kernel that may be divided into panels, those of its output first; none if steps have arranged its serial loops.
+fn rows(schedule: &Schedule) -> Vec<Row> {
+    let Ok(state) = schedule.state() else { return Vec::new() };
+    let State { nest, kernel, .. } = state;
+    let is_arranged = !state.communications.is_empty()
+        || state.tensorized.is_some()
+        || state.together.is_some()
+        || state.applied.is_some()
+        || !state.interiors.is_empty();
+    let row = |(number, var): (usize, &IndexVar)| {
+        let node = nest.node(NodeId(number));
+        let axis = |id: NodeId| nest.loops[..nest.distributed].iter().position(|other| *other == id);
+        let (at, over) = match node.definition {
+            Definition::Loop => (NodeId(number), None),
+            Definition::Split { outer, inner, factor, offset } => (inner, Some((axis(outer)?, factor, offset))),
+            _ => return None,
+        };
+        let is_serial = nest.loops[nest.distributed..].contains(&at) && nest.node(at).definition == Definition::Loop;
+        let (extent, at) = (nest.node(at).extent, nest.node(at).name);
+        is_serial.then_some(Row { index: var.name, at, extent, start: var.start, over })
+    };
+    let all: Vec<_> = kernel.vars().iter().enumerate().filter_map(row).collect();
+    if is_arranged || kernel.is_empty() || all.len() != kernel.vars().len() {
+        return Vec::new();
+    }
+    let is_written = |row: &Row| kernel.target().index.iter().any(|index| index.as_variable() == Some(row.index));
+    let (written, summed): (Vec<_>, Vec<_>) = all.into_iter().partition(is_written);
+    [written, summed].concat()
+}
+
+/// Those of the rows of a pass along which another kernel may join its kernels.
+fn shared(found: &[Row], before: &[Schedule], next: &Schedule) -> Vec<Row> {
+    let own = rows(next);
+    let (Ok(state), Ok(first)) = (next.state(), before[0].state()) else { return Vec::new() };
+    if state.mesh != first.mesh || product(next) && !before.iter().any(|one| reads_from(next, one)) {
+        return Vec::new();
+    }
+    let fits = |row: &&Row| {
+        own.contains(row)
+            && before.iter().all(|writer| {
+                let Ok(writer) = writer.kernel() else { return false };
+                let accesses = state.kernel.accesses_of(writer.output().name);
+                accesses.is_empty() || {
+                    let dim = writer.target().index.iter().position(|index| index.as_variable() == Some(row.index));
+                    dim.is_some_and(|dim| accesses.iter().all(|access| reads_own(access, dim, row.index)))
+                }
+            })
+    };
+    found.iter().filter(fits).copied().collect()
+}
+
+/// Those of the rows along which panels read small arrays again and again, if any: a product packs an operand that all panels share in
+/// each of them. Rows before one have a single value in its panels.
+fn affordable(rows_of_all: &[Row], schedules: &[Schedule], bytes: usize) -> Vec<Row> {
+    let most = bytes.saturating_mul(OF_PRODUCTS) as f64;
+    let products: Vec<_> = schedules.iter().filter(|one| product(one)).map(|one| touched(&[one])).collect();
+    let is_affordable = |nth: usize| {
+        let units: Vec<(Row, i64)> = rows_of_all[..=nth].iter().map(|row| (*row, 1)).collect();
+        let again = |arrays: &Vec<Touched>| -> f64 {
+            arrays.iter().filter(|array| !array.has(&rows_of_all[nth])).map(|array| array.bytes(&units)).sum()
+        };
+        products.iter().all(|arrays| again(arrays) <= most)
+    };
+    (0..rows_of_all.len()).filter(|nth| is_affordable(*nth)).map(|nth| rows_of_all[nth]).collect()
+}
+
+/// Whether an access reads elements inside of its tensor alone, along a dimension at the value of an index.
+fn reads_own(access: &Access, dim: usize, index: Name) -> bool {
+    let is_plain = |index: &Affine| index.modulus.is_none();
+    access.outside.is_none() && access.index.iter().all(is_plain) && access.index[dim].as_variable() == Some(index)
+}
+
+/// Whether a kernel reads what another one writes.
+fn reads_from(reader: &Schedule, writer: &Schedule) -> bool {
+    let (Ok(reader), Ok(writer)) = (reader.kernel(), writer.kernel()) else { return false };
+    !reader.accesses_of(writer.output().name).is_empty()
+}
+
+/// Whether a kernel is a matrix product.
+fn product(schedule: &Schedule) -> bool {
+    schedule.kernel().is_ok_and(|kernel| {
+        let counts = kernel.vars().iter().map(|var| var.extent as i64).collect();
+        crate::leaf::has_products(kernel, counts)
+    })
+}
+
+/// An array of a pass: by dimension, the index that runs over it and the elements on a rank; and the bytes of an element.
+struct Touched {
+    tensor: Name,
+    dims: Vec<(Option<Name>, i64)>,
+    size: f64,
+}
+
+impl Touched {
+    fn new(state: &State, access: &Access, rows: &[Row]) -> Self {
+        let along = |(index, extent): (&Affine, &usize)| {
+            let index = index.as_variable();
+            let row = rows.iter().find(|row| Some(row.index) == index);
+            (index, row.map_or(*extent as i64, |row| row.extent))
+        };
+        let tensor = state.kernel.tensors().find(|tensor| tensor.name == access.tensor);
+        let shape = tensor.map_or(&[][..], |tensor| &tensor.shape);
+        let dims = access.index.iter().zip(shape).map(along).collect();
+        Self { tensor: access.tensor, dims, size: state.kernel.dtype().size() as f64 }
+    }
+
+    /// Its bytes in a panel of so many values of these indices.
+    fn bytes(&self, units: &[(Row, i64)]) -> f64 {
+        let along = |(index, extent): &(Option<Name>, i64)| {
+            let unit = units.iter().find(|(row, _)| Some(row.index) == *index);
+            unit.map_or(*extent, |(_, unit)| *unit) as f64
+        };
+        self.dims.iter().map(along).product::<f64>() * self.size
+    }
+
+    fn has(&self, row: &Row) -> bool {
+        self.dims.iter().any(|(index, _)| *index == Some(row.index))
+    }
+}
+
+/// The arrays that kernels touch, each once.
+fn touched(schedules: &[&Schedule]) -> Vec<Touched> {
+    let mut arrays: Vec<Touched> = Vec::new();
+    for schedule in schedules {
+        let (Ok(state), rows) = (schedule.state(), rows(schedule)) else { continue };
+        for access in state.kernel.value().accesses().into_iter().chain([state.kernel.target()]) {
+            if arrays.iter().all(|other| other.tensor != access.tensor) {
+                arrays.push(Touched::new(state, access, &rows));
+            }
+        }
+    }
+    arrays
+}
+
+/// Adds the steps that cut kernels along rows into panels of about `bytes`; false if all fits in one.
+fn cut(schedules: &mut [Schedule], rows_of_all: &[Row], bytes: usize) -> bool {
+    let bytes = (if schedules.iter().any(product) { bytes.saturating_mul(OF_PRODUCTS) } else { bytes }) as f64;
+    let arrays = touched(&schedules.iter().collect::<Vec<_>>());
+    let mut units: Vec<(Row, i64)> = Vec::new();
+    for row in rows_of_all {
+        let is_enough = arrays.iter().map(|array| array.bytes(&units)).sum::<f64>() <= bytes;
+        if is_enough || units.last().is_some_and(|(_, unit)| *unit > 1) {
+            break;
+        }
+        units.push((*row, 1));
+        let of_one: f64 = arrays.iter().filter(|array| array.has(row)).map(|array| array.bytes(&units)).sum();
+        let unit = (bytes / of_one).clamp(1.0, row.extent.max(1) as f64) as i64;
+        units.last_mut().expect("it was pushed; this is a bug in polyshard").1 = unit;
+    }
+    units.retain(|(row, unit)| *unit < row.extent);
+    if units.is_empty() {
+        return false;
+    }
+    let written: Vec<Name> = schedules.iter().filter_map(|one| Some(one.kernel().ok()?.output().name)).collect();
+    schedules.iter_mut().for_each(|schedule| *schedule = in_panels(schedule.clone(), &units, &written));
+    true
+}
+
+/// The schedule with these rows cut into panels, whose loops are outermost and shared with the kernels that write these arrays.
+fn in_panels(mut schedule: Schedule, units: &[(Row, i64)], written: &[Name]) -> Schedule {
+    let mut panels = Vec::with_capacity(units.len());
+    for (row, unit) in units {
+        let [outer, inner] = ["panel", "row"].map(|what| free_name(&schedule, row.at, what));
+        let parts = (row.extent / unit + i64::from(row.extent % unit != 0)) as usize;
+        schedule = schedule.apply_here(Step::Divide { i: row.at, outer, inner, parts });
+        panels.push(outer);
+    }
+    let Ok(state) = schedule.state() else { return schedule };
+    let serial = state.nest.names().split_off(state.nest.distributed);
+    let others: Vec<Name> = serial.iter().copied().filter(|name| !panels.contains(name)).collect();
+    let order = [&panels[..], &others].concat();
+    if order != serial {
+        schedule = schedule.apply_here(Step::Reorder { order });
+    }
+    let at = *panels.last().expect("there are panels; this is a bug in polyshard");
+    schedule.apply_here(Step::Together { tensors: written.to_vec(), at })
+}
+
+/// A name for a loop made of another one.
+fn free_name(schedule: &Schedule, of: Name, what: &str) -> Name {
+    let is_free = |name: &Name| {
+        schedule.state().is_ok_and(|state| !state.nest.taken(*name) && state.mesh.position(*name).is_none())
+    };
+    let names = std::iter::once(format!("{of}_{what}")).chain((2..).map(|nth| format!("{of}_{what}_{nth}")));
+    let mut names = names.map(|name| Name::new(&name));
+    names.find(is_free).expect("some name is free; this is a bug in polyshard")
+}
+
+/// Whether a kernel reads of what another one writes, in each iteration of the loops that they share, what the same iteration has written.
+fn is_passed_on(writer: &Schedule, reader: &Schedule) -> Result<bool, LowerError> {
+    let [writer, reader] = [Context::new(writer)?, Context::new(reader)?];
+    let (output, depth) = (writer.kernel().target(), writer.shared_depth());
+    if reader.shared_depth() != depth || depth.0 == 0 {
+        return Ok(false);
+    }
+    let written = writer.relations.exact(depth, &output.index);
+    let holds = || {
+        let written = writer.relation(&written)?;
+        for access in reader.kernel().accesses_of(output.tensor) {
+            let index: Vec<_> = access.index.iter().map(Affine::unwrapped).collect();
+            if !writer.relation(&reader.relations.exact(depth, &index))?.is_subset(&written)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    };
+    writer.decided("what the statements of a pass read of each other", holds())
+}

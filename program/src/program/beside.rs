@@ -1,0 +1,327 @@
+//! Kernels that run together and pass values on: in each iteration of the loops that they share, one kernel reads what another has just
+//! written, while it is still in the cache.
+//!
+//! ```text
+//! for ip in 0..256                a pass over memory, in panels
+//!     Q panel = stencil(D)
+//!     dq += D panel * Q panel     reads the panel of Q that this iteration has written, on this rank
+//! ```
+//!
+//! This is legal if the elements that an iteration reads are among those that the same iteration has written, and no later iteration
+//! writes them again. It is decided here by the closed forms of both leaves, and by isl where the kernels were lowered.
+//! Tests: `program/tests/it/refused/beside.rs`.
+
+use super::{ArrayKind, Body, Span};
+use crate::expr::{Expr, Ranges, Symbol};
+use crate::ids::{ArrayId, CounterId, Depth, KernelId, LoopId, TensorId};
+use crate::nest::{Direction, LeafAccess, LoweredKernel, NestView, Region, Transfer};
+use crate::proof::{Proof, Property};
+use crate::statement::{LeafPart, Statement};
+use polyshard_layout::each_once;
+
+impl Body {
+    /// Returns the kernel that writes an array, if it runs together with this one: it has the same loops around its leaf.
+    #[must_use]
+    pub fn writer_beside(&self, kernel: KernelId, array: ArrayId) -> Option<KernelId> {
+        let loops = &self.kernels[kernel.0].loops;
+        let beside = |row: &&LoweredKernel| !row.loops.is_empty() && row.loops == *loops;
+        let (before, after) = (&self.kernels[..kernel.0], &self.kernels[kernel.0 + 1..]);
+        let found = |row: &LoweredKernel| row.writes() == array;
+        let before = before.iter().rev().take_while(beside).position(found).map(|nth| KernelId(kernel.0 - 1 - nth));
+        let after = || after.iter().take_while(beside).position(found).map(|nth| KernelId(kernel.0 + 1 + nth));
+        before.or_else(after)
+    }
+
+    /// Returns the arrays that a kernel reads from before it runs, with their tensors: not those that others which run together with it
+    /// write.
+    pub fn reads_from_before(&self, kernel: KernelId) -> impl Iterator<Item = (TensorId, ArrayId)> {
+        let reads = self.kernels[kernel.0].reads().iter().enumerate();
+        let from_before = move |(_, array): &(TensorId, ArrayId)| self.writer_beside(kernel, *array).is_none();
+        reads.map(|(nth, array)| (TensorId(nth), *array)).filter(from_before)
+    }
+
+    /// Returns the bytes of a rank's parts of arrays that kernels read and write, at most: each once if they run together, and as often as
+    /// kernels touch them if they run apart.
+    #[must_use]
+    pub fn through_memory(&self, kernels: &[KernelId]) -> [u64; 2] {
+        let bytes =
+            |array: ArrayId| self.arrays[array.0].sharding.largest_shard().saturating_mul(self.dtype.size() as u64);
+        let is_kept = |array: &ArrayId| self.arrays[array.0].kind == ArrayKind::Panels;
+        let rows = || kernels.iter().map(|id| &self.kernels[id.0]);
+        let touched = rows().flat_map(|row| each_once(row.arrays.iter().copied()));
+        let apart = touched.clone().map(bytes).fold(0, u64::saturating_add);
+        let once = each_once(touched.filter(|array| !is_kept(array)));
+        [once.into_iter().map(bytes).fold(0, u64::saturating_add), apart]
+    }
+
+    /// Makes kernels that run one after the other run together, in the loops of the first one, as far as this is legal: each kernel either
+    /// joins those before it or begins a new pass. `is_proved` says whether isl has proved that a kernel reads of an array what the same
+    /// iteration of another has written.
+    ///
+    /// Returns the kernels that begin a new pass, and why, as a sentence.
+    pub fn run_together(
+        &mut self,
+        kernels: &[KernelId],
+        is_proved: &impl Fn(KernelId, KernelId) -> bool,
+    ) -> Vec<(KernelId, String)> {
+        let mut refused = Vec::new();
+        let mut joined: Vec<KernelId> = Vec::new();
+        for &next in kernels {
+            if let Err(why) = self.may_join(&joined, next, is_proved) {
+                refused.push((next, format!("`{}` {why}", self.kernels[next.0].kernel.name())));
+                self.join(&joined);
+                joined.clear();
+            }
+            joined.push(next);
+        }
+        self.join(&joined);
+        for &reader in kernels {
+            let row = &self.kernels[reader.0];
+            let passed = row.reads().iter().zip(row.kernel.inputs());
+            let passed = passed.filter(|(array, _)| self.writer_beside(reader, **array).is_some());
+            let proofs = passed.map(|(_, tensor)| Proof {
+                property: Property::Flow,
+                tensor: Some(tensor.name),
+                claim: "each iteration reads of it what the same iteration has written on the same rank".into(),
+                of_route: false,
+            });
+            let proofs: Vec<_> = proofs.collect();
+            self.kernels[reader.0].report.proofs.extend(proofs);
+        }
+        refused
+    }
+
+    /// Whether a kernel may run together with these, which run before it: why not, as a clause without a subject.
+    fn may_join(
+        &self,
+        joined: &[KernelId],
+        next: KernelId,
+        is_proved: &impl Fn(KernelId, KernelId) -> bool,
+    ) -> Result<(), String> {
+        let Some(&first) = joined.first() else { return Ok(()) };
+        let [own, others] = [next, first].map(|id| self.nest(id));
+        let extents = |nest: &NestView<'_>| nest.loops.iter().map(|one| one.extent).collect::<Vec<_>>();
+        if own.loops.is_empty() || extents(&own) != extents(&others) {
+            return Err("has other loops".into());
+        }
+        let written: Vec<_> = joined.iter().map(|id| self.kernels[id.0].writes()).collect();
+        if let Some(array) = self.version_before(own.row).filter(|array| written.contains(array)) {
+            return Err(format!("begins as `{}`, all of which it needs", self.arrays[array.0].name));
+        }
+        for (tensor, array) in own.row.reads().iter().enumerate() {
+            if let Some(nth) = written.iter().position(|other| other == array) {
+                passes_on(&self.nest(joined[nth]), &own, TensorId(tensor))?;
+                if !is_proved(joined[nth], next) {
+                    return Err("is not proved to read what the same iteration has written".into());
+                }
+            }
+        }
+        let between = self.between(&self.statements, joined, next).ok_or("does not run in the same rounds")?;
+        let is_free = |span: &Span<'_>| match span.moved() {
+            Some(id) => self.transfers[id.0].arrays().is_some_and(|[source, _]| !written.contains(&source)),
+            None => false,
+        };
+        if between.iter().all(is_free) { Ok(()) } else { Err("waits for statements in between".into()) }
+    }
+
+    /// The spans between the last of these kernels and the next one, if these are in one list of statements.
+    fn between<'a>(
+        &'a self,
+        statements: &'a [Statement],
+        joined: &[KernelId],
+        next: KernelId,
+    ) -> Option<Vec<Span<'a>>> {
+        let spans: Vec<_> =
+            self.spans(statements).filter(|span| !matches!(span.statements, [Statement::Free(_)])).collect();
+        let of = |id: &KernelId| spans.iter().position(|span| self.kernels_of(*span).contains(id));
+        match joined.iter().map(of).max()? {
+            Some(last) => Some(spans[last + 1..of(&next).filter(|found| *found > last)?].to_vec()),
+            None => spans.iter().find_map(|span| match span.statements {
+                [Statement::Rounds(_, round)] => self.between(round, joined, next),
+                _ => None,
+            }),
+        }
+    }
+
+    /// Makes kernels that may run together share the loops of the first one; moves between them begin before.
+    fn join(&mut self, kernels: &[KernelId]) {
+        let [first, others @ ..] = kernels else { return };
+        if others.is_empty() {
+            return;
+        }
+        self.statements = self.joined(&self.statements, kernels);
+        let loops = self.kernels[first.0].loops.clone();
+        for (nth, id) in loops.iter().enumerate() {
+            // Steps are numbered by kernel.
+            let steps = |kernel: &KernelId| &self.loops[self.kernels[kernel.0].loops[nth].0].steps;
+            if others.iter().any(|other| steps(other) != steps(first)) {
+                self.loops[id.0].steps.clear();
+            }
+        }
+        others.iter().for_each(|id| self.kernels[id.0].loops.clone_from(&loops));
+        kernels.iter().for_each(|id| self.keep_in_tile(*id));
+        self.place();
+        self.forget_loops();
+    }
+
+    /// Keeps what a kernel writes in its tile, panel by panel, if nothing but kernels that run together with it read it.
+    fn keep_in_tile(&mut self, id: KernelId) {
+        let (row, array) = (&self.kernels[id.0], self.kernels[id.0].writes());
+        let is_elsewhere = |nth: usize, other: &LoweredKernel| {
+            other.continues.is_some_and(|continued| continued.array == array)
+                || other.reads().contains(&array) && self.writer_beside(KernelId(nth), array) != Some(id)
+        };
+        let carried = self.rounds.iter().flat_map(|rounds| &rounds.carried);
+        let is_carried = carried.flat_map(|one| [one.first, one.value, one.next]).any(|other| other == array)
+            || self.rounds.iter().any(|rounds| rounds.until.is_some_and(|until| until.scalar == array));
+        let is_moved = self.transfers.iter().filter_map(Transfer::arrays).any(|[source, _]| source == array);
+        let nest = self.nest(id);
+        let ranges = nest.ranges();
+        let is_passed_on = self.kernels.iter().any(|other| other.reads().contains(&array));
+        if self.arrays[array.0].kind != ArrayKind::Temporary
+            || !is_passed_on
+            || is_carried
+            || is_moved
+            || row.kernel.written().is_some()
+            || row.continues.is_some()
+            || self.kernels.iter().enumerate().any(|(nth, other)| is_elsewhere(nth, other))
+        {
+            return;
+        }
+        let Some(bounds) = ranges_of(&nest, &row.leaf.target, true) else { return };
+        let bounds = bounds.into_iter().map(|(low, high)| (low.clone(), Expr::max(&low, &high, &ranges))).collect();
+        let region = Region::of_ranges(bounds);
+        let extents = region.max_extents(&ranges);
+        let capacity = extents.into_iter().fold(1, |all: usize, extent| all.saturating_mul(extent as usize));
+        let (level, output) = (Depth(row.loops.len()), nest.output().id);
+        let transfer = &mut self.transfers[output.0];
+        (transfer.level, transfer.region, transfer.tile.capacity) = (level, region, capacity);
+        self.arrays[array.0].kind = ArrayKind::Panels;
+        let proofs = self.kernels[id.0].report.proofs.clone();
+        self.complete(id, proofs);
+    }
+
+    /// The statements with those of kernels side by side.
+    fn joined(&self, statements: &[Statement], kernels: &[KernelId]) -> Vec<Statement> {
+        let is_of = |span: &Span<'_>| self.kernels_of(*span).iter().any(|id| kernels.contains(id));
+        let spans: Vec<_> = self.spans(statements).collect();
+        let Some(first) = spans.iter().position(is_of) else {
+            let inside = |statement: &Statement| match statement {
+                Statement::Rounds(id, round) => Statement::Rounds(*id, self.joined(round, kernels)),
+                statement => statement.clone(),
+            };
+            return statements.iter().map(inside).collect();
+        };
+        let last = spans.iter().rposition(is_of).unwrap_or(first);
+        let (own, moves): (Vec<Span<'_>>, Vec<Span<'_>>) = spans[first..=last].iter().partition(|span| is_of(span));
+        let own = own.into_iter().flat_map(|span| self.kernels_of(span));
+        // Only which kernels stand here matters; they are placed anew.
+        let own: Vec<_> = own.map(|id| Statement::Compute(id, LeafPart::Whole)).collect();
+        let all = |spans: &[Span<'_>]| spans.iter().flat_map(|span| span.statements.to_vec()).collect::<Vec<_>>();
+        [all(&spans[..first]), all(&moves), own, all(&spans[last + 1..])].concat()
+    }
+
+    /// Removes loops that are around no leaf.
+    fn forget_loops(&mut self) {
+        let mut stays = vec![false; self.loops.len()];
+        self.kernels.iter().flat_map(|row| &row.loops).for_each(|id| stays[id.0] = true);
+        let number = |id: LoopId| LoopId(stays[..id.0].iter().filter(|stays| **stays).count());
+        self.each_id(&mut |_, id| {
+            if let super::body::Id::Loop(id) = id {
+                *id = number(*id);
+            }
+        });
+        let mut stays = stays.iter();
+        self.loops.retain(|_| stays.next().is_some_and(|stays| *stays));
+    }
+
+    /// Checks that a kernel of those that run together reads of each array that another one writes what the same iteration has written.
+    pub(super) fn check_beside(&self, kernel: KernelId, together: &[KernelId]) -> Result<(), String> {
+        let nest = self.nest(kernel);
+        for (tensor, array) in nest.row.reads().iter().enumerate() {
+            let Some(writer) = self.writer_beside(kernel, *array) else { continue };
+            let place = |id| together.iter().position(|other| *other == id);
+            if place(writer) >= place(kernel) {
+                return Err(format!("reads `{}` before it is written", self.arrays[array.0].name));
+            }
+            passes_on(&self.nest(writer), &nest, TensorId(tensor))?;
+        }
+        match self.version_before(nest.row).filter(|array| self.writer_beside(kernel, *array).is_some()) {
+            Some(array) => Err(format!("begins as `{}`, which is not complete", self.arrays[array.0].name)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Checks that what a leaf reads of a tensor in an iteration is what another leaf has written in the same one, in its rank's shard.
+fn passes_on(writer: &NestView<'_>, reader: &NestView<'_>, tensor: TensorId) -> Result<(), String> {
+    let name = reader.tensor_name(tensor);
+    let refused = |why: &str| {
+        Err(format!("reads `{name}` inside of the loops that it shares with `{}`, {why}", writer.kernel.name()))
+    };
+    let mut fetched = reader.inputs().iter().filter(|transfer| transfer.tensor == tensor);
+    let is_here = fetched.all(|transfer| transfer.direction == Direction::In && transfer.route.is_in_place());
+    if !is_here || !writer.output().route.is_in_place() {
+        return refused("but not from its rank's shard");
+    }
+    if writer.time_steps.is_some() || reader.time_steps.is_some() {
+        return refused("which has time steps");
+    }
+    let ranges = reader.ranges();
+    let Some(written) = ranges_of(writer, &writer.leaf.target, true) else {
+        return refused("which does not write a box in each iteration");
+    };
+    for access in reader.leaf.operands.iter().filter(|access| access.tensor == tensor) {
+        let read = ranges_of(reader, access, false).unwrap_or_default();
+        let is_inside = |((low, high), (first, end)): (&(Expr, Expr), &(Expr, Expr))| {
+            is_at_most(first, low, &ranges) && is_at_most(high, end, &ranges)
+        };
+        if read.len() != written.len() || !read.iter().zip(&written).all(is_inside) {
+            return refused("but other elements than the iteration has written");
+        }
+    }
+    // Where an element is written again, it is not complete.
+    let counters = (0..reader.loops.len()).map(CounterId);
+    let is_final = |counter: CounterId| {
+        let next = Expr::symbol(Symbol::Counter(counter)).offset_by(1);
+        let moves = |(low, end): &(Expr, Expr)| {
+            let later = low.replace(Symbol::Counter(counter), &next, &ranges);
+            is_at_most(end, &later, &ranges)
+        };
+        reader.loops[counter.0].extent <= 1 || written.iter().any(moves)
+    };
+    if counters.into_iter().all(is_final) { Ok(()) } else { refused("which completes it after the loops") }
+}
+
+/// The first element and the one after the last, along each dimension, that an access of a leaf touches in an iteration; none if they may
+/// be fewer and the access has to touch `all`.
+fn ranges_of(nest: &NestView<'_>, access: &LeafAccess, all: bool) -> Option<Vec<(Expr, Expr)>> {
+    let loops = &nest.leaf.loops;
+    let mut used = vec![0; loops.len()];
+    let along = |(base, strides): (&Expr, &Vec<i64>)| {
+        let (mut low, mut high, mut moves) = (base.clone(), base.offset_by(1), 0);
+        for (number, (stride, one)) in strides.iter().zip(loops).enumerate().filter(|(_, (stride, _))| **stride != 0) {
+            let last = one.count.offset_by(-1).multiply(*stride);
+            if *stride > 0 {
+                high = high.add(&last)
+            } else {
+                low = low.add(&last)
+            }
+            used[number] += 1;
+            moves += 1;
+            if all && (stride.abs() != 1 || moves > 1 || used[number] > 1) {
+                return None;
+            }
+        }
+        Some((low, high))
+    };
+    access.base.iter().zip(&access.strides).map(along).collect()
+}
+
+/// Whether `a <= b` follows from bounds, for each operand of a maximum `a` and of a minimum `b`.
+fn is_at_most(a: &Expr, b: &Expr, ranges: &Ranges) -> bool {
+    let is_below = |a: &Expr, b: &Expr| a.subtract(b).bounds(ranges).1 <= 0;
+    let holds = |a: &Expr, b: &Expr| is_below(a, b) || a.operands(false).iter().any(|a| is_below(a, b));
+    let is_at_most_all = |a: &Expr| b.operands(false).iter().all(|b| b.operands(true).iter().any(|b| holds(a, b)));
+    is_below(a, b) || a.operands(true).iter().all(is_at_most_all)
+}
