@@ -123,7 +123,7 @@ pub fn parse_kernel(text: &str) -> std::result::Result<KernelSpec, ParseError> {
 ///     "line 1, column 17: expected `,`\nhelp: write `.split(k, ko, ki, 64)`\n\
 ///      line 2, column 2: no schedule step `tile`\nhelp: the steps are `split`, `divide`, `reorder`, `fuse`, \
 ///      `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, \
-///      `tensorize_as`, `tensorize_with`, `expect`, `expect_overlap`, `of` and `of_all`"
+///      `tensorize_as`, `tensorize_with`, `expect`, `expect_overlap`, `together`, `apart`, `of` and `of_all`"
 /// );
 /// # Ok::<(), polyshard::Error>(())
 /// ```

@@ -28,6 +28,9 @@ pub const PANEL: usize = 1 << 20;
 /// How many times as large panels are if they hold a matrix product, which packs an operand in each of them.
 const OF_PRODUCTS: usize = 4;
 
+/// The maximum number of kernels of a pass: each is compared with all others.
+const MOST: usize = 64;
+
 /// The kernels of a sequence that run together, by number.
 #[derive(Debug, Default)]
 pub struct Passes {
@@ -79,7 +82,10 @@ impl Passes {
         while first < schedules.len() {
             let mut rows = if of_block(first).is_some() { rows(&schedules[first]) } else { Vec::new() };
             let mut end = first + 1;
-            while end < schedules.len() && of_block(first) == of_block(end) && around(first).eq(around(end)) {
+            while end < schedules.len().min(first + MOST)
+                && of_block(first) == of_block(end)
+                && around(first).eq(around(end))
+            {
                 let left = shared(&rows, &schedules[first..end], &schedules[end]);
                 let left = affordable(&left, &schedules[first..=end], bytes);
                 if left.is_empty() {

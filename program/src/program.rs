@@ -333,7 +333,7 @@ impl Program {
     ) -> (Self, Vec<(KernelId, String)>) {
         let mut body = self.body;
         body.forget_frees();
-        let refused = lists.iter().flat_map(|kernels| body.run_together(kernels, &is_proved)).collect();
+        let refused = body.run_together(lists, is_proved);
         let program = Self::new(body);
         let program =
             program.unwrap_or_else(|error| panic!("passes make no program: {error}; this is a bug in polyshard"));

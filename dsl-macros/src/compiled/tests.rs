@@ -156,7 +156,7 @@ fn mistakes_of_kernel_and_chain_come_together() {
             error on `i`: expected a dimension and its axes
               help: write `i @ x`, `i @ [x, y]`, `i @ x @ y`, `i @ cyclic(x, 16)`, `pin(z, 0)`, or `partial(z)`
             error on `tile`: no schedule step `tile`
-              help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect`, `expect_overlap`, `of` and `of_all`
+              help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect`, `expect_overlap`, `together`, `apart`, `of` and `of_all`
         "#]],
     );
 }

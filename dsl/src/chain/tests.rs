@@ -6,7 +6,7 @@ use expect_test::expect;
 #[test]
 fn every_step_clause_and_pattern_is_read() {
     check(expect![[r#"
-        mesh(x: 2, y: 1 + 1) .split(m, mo, mi, 64) .divide(k, ko, ki, 4 / 2,) .reorder([mo, no, ko,]) .fuse(i, j, f) .distribute([m, n], [mo, no], [mi, ni]) .replicate(mesh(w: 3)) .rotate(ko, [mo, no]) .shard(A, m @ x, k @ y) .shard(A) .communicate(A, ko) .pipeline(ko, 1) .halo(A, 3) .interior_first(A) .reassociate(C) .tensorize([mi, ni, ki]) .tensorize_as([mi], contraction) .tensorize_as([mi], nest) .tensorize_with([mi, ni], block_product) .expect(A, local) .expect_overlap(A, 0.875) .expect_overlap(B, 1)
+        mesh(x: 2, y: 1 + 1) .split(m, mo, mi, 64) .divide(k, ko, ki, 4 / 2,) .reorder([mo, no, ko,]) .fuse(i, j, f) .distribute([m, n], [mo, no], [mi, ni]) .replicate(mesh(w: 3)) .rotate(ko, [mo, no]) .shard(A, m @ x, k @ y) .shard(A) .communicate(A, ko) .pipeline(ko, 1) .halo(A, 3) .interior_first(A) .reassociate(C) .tensorize([mi, ni, ki]) .tensorize_as([mi], contraction) .tensorize_as([mi], nest) .tensorize_with([mi, ni], block_product) .expect(A, local) .expect_overlap(A, 0.875) .expect_overlap(B, 1) .together([S, A,], jo) .apart(Y)
             split(m, mo, mi, 64)
             divide(k, ko, ki, 2)
             reorder([mo, no, ko])
@@ -28,6 +28,8 @@ fn every_step_clause_and_pattern_is_read() {
             expect(A, local)
             expect_overlap(A, 0.875)
             expect_overlap(B, 1)
+            together([S, A], jo)
+            apart(Y)
         .shard(A, m @ [x, y], k @ ((x + y) % 2), n @ (y - x) % 3, i @ 2 * x + y * 3 - 1, j @ cyclic(x, 16), l @ cyclic([x, y], 4), dim(0) @ x, pin(z, 0), q @ -x, pin @ x, r @ 0, s @ x @ y, t @ [x, y] @ (z + 1) % 2 @ cyclic(w, 2), u @ cyclic(x, 3) @ 0)
             shard(A, m @ [x, y], k @ (x + y) % 2, n @ (y - x) % 3, i @ (2 * x + 3 * y - 1), j @ cyclic(x, 16), l @ cyclic([x, y], 4), dim(0) @ x, pin(z, 0), q @ (-x), pin @ x, r @ 0, s @ x @ y, t @ [x, y] @ (z + 1) % 2 @ cyclic(w, 2), u @ cyclic(x, 3) @ 0)
         .expect(A, local) .expect(A, broadcast(x, y)) .expect(A, shift(x, -1)) .expect(A, permute) .expect(A, all_gather([x])) .expect(A, exchange)
@@ -86,9 +88,9 @@ fn arguments_and_clauses_are_complete_and_of_their_kind() {
     check(expect![[r#"
         .tile(m, 4) .lower()
             error on `tile`: no schedule step `tile`
-              help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect`, `expect_overlap`, `of` and `of_all`
+              help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect`, `expect_overlap`, `together`, `apart`, `of` and `of_all`
             error on `lower`: no schedule step `lower`
-              help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect`, `expect_overlap`, `of` and `of_all`
+              help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect`, `expect_overlap`, `together`, `apart`, `of` and `of_all`
         .split(m, mo, mi) .divide(k) .reorder() .fuse(i, j) .rotate(ko) .shard() .communicate(A) .tensorize_as([m]) .tensorize_with([m]) .expect(A)
             error on `)`: expected `,`
               help: write `.split(k, ko, ki, 64)`
@@ -187,11 +189,11 @@ fn names_are_those_of_steps_and_patterns() {
               help: the leaves are `contraction` and `nest`
         .devide(k, ko, ki, 2) .Shard(A, m @ x) .comunicate(A, ko) .expect(A, allgather(x)) .expect(A, brodcast(x))
             error on `devide`: no schedule step `devide`
-              help: did you mean `divide`? the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect`, `expect_overlap`, `of` and `of_all`
+              help: did you mean `divide`? the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect`, `expect_overlap`, `together`, `apart`, `of` and `of_all`
             error on `Shard`: no schedule step `Shard`
-              help: did you mean `shard`? the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect`, `expect_overlap`, `of` and `of_all`
+              help: did you mean `shard`? the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect`, `expect_overlap`, `together`, `apart`, `of` and `of_all`
             error on `comunicate`: no schedule step `comunicate`
-              help: did you mean `communicate`? the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect`, `expect_overlap`, `of` and `of_all`
+              help: did you mean `communicate`? the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect`, `expect_overlap`, `together`, `apart`, `of` and `of_all`
             error on `allgather`: no pattern `allgather`
               help: did you mean `all_gather`? the patterns are `local`, `broadcast(x, y)`, `shift(x, 1)`, `permute`, `all_gather(x)`, `halo(x: -1..=1)` and `exchange`, and of outputs also `reduce(x)`, `all_reduce(x)` and `reduce_scatter(x)`
             error on `brodcast`: no pattern `brodcast`

@@ -155,7 +155,7 @@ fn what_is_no_file_of_kernels_is_refused_where_it_is_wrong() {
             help: write `mesh(x: 2)` and steps after it, or `auto`
         {product}.tile(m)⏎{second}mesh(x: 2).distribute([m], [mo], [mi]).split(k, ko)⏎{second}auto auto
             line 5, column 2: no schedule step `tile`
-            help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect`, `expect_overlap`, `of` and `of_all`
+            help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect`, `expect_overlap`, `together`, `apart`, `of` and `of_all`
             line 10, column 51: expected `,`
             help: write `.split(k, ko, ki, 64)`
             line 15, column 6: unexpected tokens after `auto`

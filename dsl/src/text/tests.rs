@@ -106,6 +106,10 @@ fn step() -> impl Strategy<Value = Step> {
         name().prop_map(|tensor| Step::InteriorFirst { tensor }),
         name().prop_map(|tensor| Step::Reassociate { tensor }),
         (names(), prop::option::of(kind)).prop_map(|(loops, kind)| Step::Tensorize { loops, kind }),
+        (names(), name()).prop_map(|(tensors, at)| Step::Together { tensors, at }),
+        name().prop_map(|tensor| Step::Apart { tensor }),
+        name().prop_map(|tensor| Step::Of { tensor }),
+        Just(Step::OfAll),
         (name(), pattern()).prop_map(|(tensor, pattern)| Step::Expect { tensor, pattern }),
         (name(), 0.0..=1.0).prop_map(|(tensor, share)| Step::ExpectOverlap { tensor, share: crate::Share::new(share) }),
     ]
@@ -223,7 +227,7 @@ fn mistakes_of_a_chain_have_their_places() {
             line 3, column 17: this is not an expression over mesh axes
             help: write an axis `x`, several `[x, y]`, or a sum of axes with its remainder `(x + y) % 2`
             line 3, column 23: no schedule step `tile`
-            help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect`, `expect_overlap`, `of` and `of_all`
+            help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect`, `expect_overlap`, `together`, `apart`, `of` and `of_all`
         .split(k, ko, ki, 2) split
             line 1, column 22: expected `.` and a schedule step
             help: a schedule is `mesh(x: 2, y: 2)` and then steps, `.distribute([m, n], [mo, no], [mi, ni])`

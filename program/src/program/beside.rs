@@ -9,9 +9,9 @@
 //!
 //! This is legal if the elements that an iteration reads are among those that the same iteration has written, and no later iteration
 //! writes them again. It is decided here by the closed forms of both leaves, and by isl where the kernels were lowered.
-//! Tests: `program/tests/it/refused/beside.rs`.
+//! Tests: `tests/it/passes.rs`.
 
-use super::{ArrayKind, Body, Span};
+use super::{ArrayKind, Body};
 use crate::expr::{Expr, Ranges, Symbol};
 use crate::ids::{ArrayId, CounterId, Depth, KernelId, LoopId, TensorId};
 use crate::nest::{Direction, LeafAccess, LoweredKernel, NestView, Region, Transfer};
@@ -54,28 +54,90 @@ impl Body {
         [once.into_iter().map(bytes).fold(0, u64::saturating_add), apart]
     }
 
-    /// Makes kernels that run one after the other run together, in the loops of the first one, as far as this is legal: each kernel either
-    /// joins those before it or begins a new pass. `is_proved` says whether isl has proved that a kernel reads of an array what the same
-    /// iteration of another has written.
+    /// Makes the kernels of each list, which run one after the other, run together in the loops of the first one, as far as this is legal:
+    /// each kernel either joins those before it or begins a new pass. `is_proved` says whether isl has proved that a kernel reads of an array
+    /// what the same iteration of another has written.
     ///
     /// Returns the kernels that begin a new pass, and why, as a sentence.
     pub fn run_together(
         &mut self,
-        kernels: &[KernelId],
-        is_proved: &impl Fn(KernelId, KernelId) -> bool,
+        lists: &[Vec<KernelId>],
+        is_proved: impl Fn(KernelId, KernelId) -> bool,
     ) -> Vec<(KernelId, String)> {
-        let mut refused = Vec::new();
-        let mut joined: Vec<KernelId> = Vec::new();
-        for &next in kernels {
-            if let Err(why) = self.may_join(&joined, next, is_proved) {
-                refused.push((next, format!("`{}` {why}", self.kernels[next.0].kernel.name())));
-                self.join(&joined);
-                joined.clear();
+        let places = Places::new(self);
+        let (mut passes, mut refused) = (Vec::new(), Vec::new());
+        for kernels in lists {
+            let mut joined: Vec<KernelId> = Vec::new();
+            for &next in kernels {
+                if let Err(why) = self.may_join(&joined, next, &places, &is_proved) {
+                    refused.push((next, format!("`{}` {why}", self.kernels[next.0].kernel.name())));
+                    passes.push(std::mem::take(&mut joined));
+                }
+                joined.push(next);
             }
-            joined.push(next);
+            passes.push(joined);
         }
-        self.join(&joined);
-        for &reader in kernels {
+        passes.retain(|joined| joined.len() > 1);
+        if !passes.is_empty() {
+            self.join(&passes);
+        }
+        refused
+    }
+
+    /// Whether a kernel may run together with these, which run before it: why not, as a clause without a subject.
+    fn may_join(
+        &self,
+        joined: &[KernelId],
+        next: KernelId,
+        places: &Places,
+        is_proved: &impl Fn(KernelId, KernelId) -> bool,
+    ) -> Result<(), String> {
+        let (Some(&first), Some(&last)) = (joined.first(), joined.last()) else { return Ok(()) };
+        let [own, others] = [next, first].map(|id| self.nest(id));
+        let extents = |nest: &NestView<'_>| nest.loops.iter().map(|one| one.extent).collect::<Vec<_>>();
+        if own.loops.is_empty() || extents(&own) != extents(&others) {
+            return Err("has other loops".into());
+        }
+        let writer = |array: ArrayId| joined.iter().copied().find(|id| self.kernels[id.0].writes() == array);
+        if let Some(array) = self.version_before(own.row).filter(|array| writer(*array).is_some()) {
+            return Err(format!("begins as `{}`, all of which it needs", self.arrays[array.0].name));
+        }
+        for (tensor, array) in own.row.reads().iter().enumerate() {
+            let Some(writer) = writer(*array) else { continue };
+            passes_on(&self.nest(writer), &own, TensorId(tensor))?;
+            if !is_proved(writer, next) {
+                return Err("is not proved to read what the same iteration has written".into());
+            }
+        }
+        let between = places.between(last, next).ok_or("does not run next in the same rounds")?;
+        let is_free = |source: &Option<ArrayId>| source.is_some_and(|source| writer(source).is_none());
+        if between.iter().all(is_free) { Ok(()) } else { Err("waits for statements in between".into()) }
+    }
+
+    /// Makes kernels that may run together share the loops of the first one; moves between them begin before.
+    fn join(&mut self, passes: &[Vec<KernelId>]) {
+        let mut pass_of = vec![None; self.kernels.len()];
+        for (number, kernels) in passes.iter().enumerate() {
+            kernels.iter().for_each(|id| pass_of[id.0] = Some(number));
+            let (first, others) = (kernels[0], &kernels[1..]);
+            let loops = self.kernels[first.0].loops.clone();
+            for (nth, id) in loops.iter().enumerate() {
+                // Steps are numbered by kernel.
+                let steps = |kernel: &KernelId| &self.loops[self.kernels[kernel.0].loops[nth].0].steps;
+                if others.iter().any(|other| steps(other) != steps(&first)) {
+                    self.loops[id.0].steps.clear();
+                }
+            }
+        }
+        self.statements = self.joined(&self.statements, passes, &pass_of);
+        for kernels in passes {
+            let loops = self.kernels[kernels[0].0].loops.clone();
+            kernels.iter().for_each(|id| self.kernels[id.0].loops.clone_from(&loops));
+        }
+        self.keep_in_tiles(passes);
+        self.place();
+        self.forget_loops();
+        for &reader in passes.iter().flatten() {
             let row = &self.kernels[reader.0];
             let passed = row.reads().iter().zip(row.kernel.inputs());
             let passed = passed.filter(|(array, _)| self.writer_beside(reader, **array).is_some());
@@ -88,137 +150,72 @@ impl Body {
             let proofs: Vec<_> = proofs.collect();
             self.kernels[reader.0].report.proofs.extend(proofs);
         }
-        refused
     }
 
-    /// Whether a kernel may run together with these, which run before it: why not, as a clause without a subject.
-    fn may_join(
-        &self,
-        joined: &[KernelId],
-        next: KernelId,
-        is_proved: &impl Fn(KernelId, KernelId) -> bool,
-    ) -> Result<(), String> {
-        let Some(&first) = joined.first() else { return Ok(()) };
-        let [own, others] = [next, first].map(|id| self.nest(id));
-        let extents = |nest: &NestView<'_>| nest.loops.iter().map(|one| one.extent).collect::<Vec<_>>();
-        if own.loops.is_empty() || extents(&own) != extents(&others) {
-            return Err("has other loops".into());
-        }
-        let written: Vec<_> = joined.iter().map(|id| self.kernels[id.0].writes()).collect();
-        if let Some(array) = self.version_before(own.row).filter(|array| written.contains(array)) {
-            return Err(format!("begins as `{}`, all of which it needs", self.arrays[array.0].name));
-        }
-        for (tensor, array) in own.row.reads().iter().enumerate() {
-            if let Some(nth) = written.iter().position(|other| other == array) {
-                passes_on(&self.nest(joined[nth]), &own, TensorId(tensor))?;
-                if !is_proved(joined[nth], next) {
-                    return Err("is not proved to read what the same iteration has written".into());
+    /// The statements with the kernels of each pass side by side, after the moves between them. Only which kernels stand there matters, as
+    /// they are placed anew.
+    fn joined(&self, statements: &[Statement], passes: &[Vec<KernelId>], pass_of: &[Option<usize>]) -> Vec<Statement> {
+        let mut all = Vec::new();
+        for span in self.spans(statements) {
+            let kernels = self.kernels_of(span);
+            match (kernels.last().map(|id| (*id, pass_of[id.0])), span.statements) {
+                (Some((last, Some(number))), _) => {
+                    let own = &passes[number];
+                    if own.last() == Some(&last) {
+                        all.extend(own.iter().map(|id| Statement::Compute(*id, LeafPart::Whole)));
+                    }
                 }
+                (None, [Statement::Rounds(id, round)]) => {
+                    all.push(Statement::Rounds(*id, self.joined(round, passes, pass_of)));
+                }
+                (_, statements) => all.extend_from_slice(statements),
             }
         }
-        let between = self.between(&self.statements, joined, next).ok_or("does not run in the same rounds")?;
-        let is_free = |span: &Span<'_>| match span.moved() {
-            Some(id) => self.transfers[id.0].arrays().is_some_and(|[source, _]| !written.contains(&source)),
-            None => false,
-        };
-        if between.iter().all(is_free) { Ok(()) } else { Err("waits for statements in between".into()) }
+        all
     }
 
-    /// The spans between the last of these kernels and the next one, if these are in one list of statements.
-    fn between<'a>(
-        &'a self,
-        statements: &'a [Statement],
-        joined: &[KernelId],
-        next: KernelId,
-    ) -> Option<Vec<Span<'a>>> {
-        let spans: Vec<_> =
-            self.spans(statements).filter(|span| !matches!(span.statements, [Statement::Free(_)])).collect();
-        let of = |id: &KernelId| spans.iter().position(|span| self.kernels_of(*span).contains(id));
-        match joined.iter().map(of).max()? {
-            Some(last) => Some(spans[last + 1..of(&next).filter(|found| *found > last)?].to_vec()),
-            None => spans.iter().find_map(|span| match span.statements {
-                [Statement::Rounds(_, round)] => self.between(round, joined, next),
-                _ => None,
-            }),
-        }
-    }
-
-    /// Makes kernels that may run together share the loops of the first one; moves between them begin before.
-    fn join(&mut self, kernels: &[KernelId]) {
-        let [first, others @ ..] = kernels else { return };
-        if others.is_empty() {
-            return;
-        }
-        self.statements = self.joined(&self.statements, kernels);
-        let loops = self.kernels[first.0].loops.clone();
-        for (nth, id) in loops.iter().enumerate() {
-            // Steps are numbered by kernel.
-            let steps = |kernel: &KernelId| &self.loops[self.kernels[kernel.0].loops[nth].0].steps;
-            if others.iter().any(|other| steps(other) != steps(first)) {
-                self.loops[id.0].steps.clear();
+    /// Keeps what kernels write in their tiles, panel by panel, if nothing but kernels that run together with them read it.
+    fn keep_in_tiles(&mut self, passes: &[Vec<KernelId>]) {
+        let mut is_elsewhere = vec![false; self.arrays.len()];
+        let mut is_passed_on = is_elsewhere.clone();
+        for (nth, row) in self.kernels.iter().enumerate() {
+            row.continues.iter().for_each(|continued| is_elsewhere[continued.array.0] = true);
+            for array in row.reads() {
+                let beside = self.writer_beside(KernelId(nth), *array).is_some();
+                is_passed_on[array.0] |= beside;
+                is_elsewhere[array.0] |= !beside;
             }
         }
-        others.iter().for_each(|id| self.kernels[id.0].loops.clone_from(&loops));
-        kernels.iter().for_each(|id| self.keep_in_tile(*id));
-        self.place();
-        self.forget_loops();
-    }
-
-    /// Keeps what a kernel writes in its tile, panel by panel, if nothing but kernels that run together with it read it.
-    fn keep_in_tile(&mut self, id: KernelId) {
-        let (row, array) = (&self.kernels[id.0], self.kernels[id.0].writes());
-        let is_elsewhere = |nth: usize, other: &LoweredKernel| {
-            other.continues.is_some_and(|continued| continued.array == array)
-                || other.reads().contains(&array) && self.writer_beside(KernelId(nth), array) != Some(id)
-        };
         let carried = self.rounds.iter().flat_map(|rounds| &rounds.carried);
-        let is_carried = carried.flat_map(|one| [one.first, one.value, one.next]).any(|other| other == array)
-            || self.rounds.iter().any(|rounds| rounds.until.is_some_and(|until| until.scalar == array));
-        let is_moved = self.transfers.iter().filter_map(Transfer::arrays).any(|[source, _]| source == array);
+        let carried = carried.flat_map(|one| [one.first, one.value, one.next]);
+        let scalars = self.rounds.iter().filter_map(|rounds| Some(rounds.until?.scalar));
+        let moved = self.transfers.iter().filter_map(Transfer::arrays).map(|[source, _]| source);
+        carried.chain(scalars).chain(moved).for_each(|id| is_elsewhere[id.0] = true);
+        for &id in passes.iter().flatten() {
+            let (row, array) = (&self.kernels[id.0], self.kernels[id.0].writes());
+            let is_temporary = self.arrays[array.0].kind == ArrayKind::Temporary;
+            let is_whole = row.kernel.written().is_none() && row.continues.is_none();
+            if is_temporary && is_whole && is_passed_on[array.0] && !is_elsewhere[array.0] {
+                self.keep_in_tile(id);
+            }
+        }
+    }
+
+    /// Keeps what a kernel writes in its tile, if it is a box in each iteration.
+    fn keep_in_tile(&mut self, id: KernelId) {
         let nest = self.nest(id);
         let ranges = nest.ranges();
-        let is_passed_on = self.kernels.iter().any(|other| other.reads().contains(&array));
-        if self.arrays[array.0].kind != ArrayKind::Temporary
-            || !is_passed_on
-            || is_carried
-            || is_moved
-            || row.kernel.written().is_some()
-            || row.continues.is_some()
-            || self.kernels.iter().enumerate().any(|(nth, other)| is_elsewhere(nth, other))
-        {
-            return;
-        }
-        let Some(bounds) = ranges_of(&nest, &row.leaf.target, true) else { return };
+        let Some(bounds) = ranges_of(&nest, &nest.leaf.target, true) else { return };
         let bounds = bounds.into_iter().map(|(low, high)| (low.clone(), Expr::max(&low, &high, &ranges))).collect();
         let region = Region::of_ranges(bounds);
         let extents = region.max_extents(&ranges);
         let capacity = extents.into_iter().fold(1, |all: usize, extent| all.saturating_mul(extent as usize));
-        let (level, output) = (Depth(row.loops.len()), nest.output().id);
+        let (level, output, array) = (Depth(nest.row.loops.len()), nest.output().id, nest.row.writes());
         let transfer = &mut self.transfers[output.0];
         (transfer.level, transfer.region, transfer.tile.capacity) = (level, region, capacity);
         self.arrays[array.0].kind = ArrayKind::Panels;
         let proofs = self.kernels[id.0].report.proofs.clone();
         self.complete(id, proofs);
-    }
-
-    /// The statements with those of kernels side by side.
-    fn joined(&self, statements: &[Statement], kernels: &[KernelId]) -> Vec<Statement> {
-        let is_of = |span: &Span<'_>| self.kernels_of(*span).iter().any(|id| kernels.contains(id));
-        let spans: Vec<_> = self.spans(statements).collect();
-        let Some(first) = spans.iter().position(is_of) else {
-            let inside = |statement: &Statement| match statement {
-                Statement::Rounds(id, round) => Statement::Rounds(*id, self.joined(round, kernels)),
-                statement => statement.clone(),
-            };
-            return statements.iter().map(inside).collect();
-        };
-        let last = spans.iter().rposition(is_of).unwrap_or(first);
-        let (own, moves): (Vec<Span<'_>>, Vec<Span<'_>>) = spans[first..=last].iter().partition(|span| is_of(span));
-        let own = own.into_iter().flat_map(|span| self.kernels_of(span));
-        // Only which kernels stand here matters; they are placed anew.
-        let own: Vec<_> = own.map(|id| Statement::Compute(id, LeafPart::Whole)).collect();
-        let all = |spans: &[Span<'_>]| spans.iter().flat_map(|span| span.statements.to_vec()).collect::<Vec<_>>();
-        [all(&spans[..first]), all(&moves), own, all(&spans[last + 1..])].concat()
     }
 
     /// Removes loops that are around no leaf.
@@ -250,6 +247,42 @@ impl Body {
             Some(array) => Err(format!("begins as `{}`, which is not complete", self.arrays[array.0].name)),
             None => Ok(()),
         }
+    }
+}
+
+/// Where the kernels of a body stand.
+struct Places {
+    /// By kernel: the list of statements, and the position of its span there.
+    of: Vec<Option<(usize, usize)>>,
+    /// By list and span: the array that a move reads; none for other spans.
+    lists: Vec<Vec<Option<ArrayId>>>,
+}
+
+impl Places {
+    fn new(body: &Body) -> Self {
+        let mut places = Self { of: vec![None; body.kernels.len()], lists: Vec::new() };
+        places.add(body, &body.statements);
+        places
+    }
+
+    fn add(&mut self, body: &Body, statements: &[Statement]) {
+        let list = self.lists.len();
+        self.lists.push(Vec::new());
+        for span in body.spans(statements).filter(|span| !matches!(span.statements, [Statement::Free(_)])) {
+            let at = self.lists[list].len();
+            body.kernels_of(span).into_iter().for_each(|id| self.of[id.0] = Some((list, at)));
+            let arrays = span.moved().and_then(|id| body.transfers[id.0].arrays());
+            self.lists[list].push(arrays.map(|[source, _]| source));
+            if let [Statement::Rounds(_, round)] = span.statements {
+                self.add(body, round);
+            }
+        }
+    }
+
+    /// The spans between those of two kernels, if they are in one list, one after the other.
+    fn between(&self, first: KernelId, next: KernelId) -> Option<&[Option<ArrayId>]> {
+        let ((list, from), (other, to)) = (self.of[first.0]?, self.of[next.0]?);
+        (list == other && from < to).then(|| &self.lists[list][from + 1..to])
     }
 }
 

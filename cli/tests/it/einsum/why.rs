@@ -71,7 +71,7 @@ fn chains_that_cannot_be_read_are_shown() {
         1 | devide(i, a, b, 2).split(j, a, b)
           | ^^^^^^
           |
-          = help: did you mean `divide`? the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect`, `expect_overlap`, `of` and `of_all`
+          = help: did you mean `divide`? the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect`, `expect_overlap`, `together`, `apart`, `of` and `of_all`
 
         error: expected `,`
          --> --why:1:33

@@ -36,7 +36,7 @@ fn mistakes_are_shown_where_they_stand() {
         8 | .tile(k, ko, ki, 2)
           |  ^^^^
           |
-          = help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect`, `expect_overlap`, `of` and `of_all`
+          = help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect`, `expect_overlap`, `together`, `apart`, `of` and `of_all`
         error: `summa` has no mesh and no schedule
          --> kernels.poly:3:4
           |
