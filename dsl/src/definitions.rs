@@ -23,8 +23,8 @@
 //! The grammar of a kernel is that of `kernel!`. A kernel reads, by name, arrays that earlier kernels have written and input arrays. The
 //! extents of input arrays give the names in extents their values, the same in the whole file.
 
-use crate::blocks::spec::{BlockKernel, BlockMistake, BlockSpec, Continued, IndexExtent, without_value};
-use crate::blocks::{self, Bound, Elaborated, Names, Previous, elaborate, in_names};
+use crate::blocks::spec::{BlockKernel, BlockSpec, Continued};
+use crate::blocks::{self, Bound, Elaborated, Names, Previous, elaborate, extents, in_names, in_place, pairs};
 use crate::chain::{self, ChainStep};
 use crate::check::check;
 use crate::check::index::alone;
@@ -298,12 +298,8 @@ impl Definitions {
     /// If a number of rounds or a bound has no value.
     pub fn rounds(&self, given: &Given<'_>) -> std::result::Result<Vec<Rounds>, ParseError> {
         let rounds = self.bound(given, &self.rounds, Repeated::bound)?;
-        let unset = self.blocks.iter().flat_map(|block| &block.unset).filter(|(row, _)| rounds[*row].times == 0);
         let mut errors = Errors::default();
-        for (_, array) in unset {
-            let (message, help) = without_value(array);
-            errors.push(array, message, help);
-        }
+        self.blocks.iter().for_each(|block| blocks::check_set(&block.unset, &rounds, &mut errors));
         placed(&self.text, errors.finish(rounds))
     }
 
@@ -438,17 +434,11 @@ impl Written {
 impl OfBlock {
     /// Checks the block as a whole, and divides its schedule into those of its kernels.
     fn finish(&self, kernels: &[Written], stages: &mut [Stage], values: &Values) -> Result<()> {
-        let names =
-            |names: &[(Ident, Ident)]| names.iter().map(|(one, other)| (name(one), name(other))).collect::<Vec<_>>();
         let own = kernels[self.kernels.clone()].iter().zip(&stages[self.kernels.clone()]);
         let kernel = |(written, stage): (&Written, &Stage)| BlockKernel {
             kernel: stage.kernel.clone(),
             previous: stage.previous,
-            names: names(&written.names),
-        };
-        let index = |Bound { index, array, dim, extent, access }: &Bound| {
-            let extent = values.evaluate(extent)?;
-            Some(IndexExtent { index: name(index), array: name(array), dim: *dim, extent, access: access.clone() })
+            names: pairs(&written.names),
         };
         let parameters = self.inputs.iter().zip(&self.names).map(|(_, (version, array))| (name(array), name(version)));
         let spec = BlockSpec {
@@ -456,18 +446,12 @@ impl OfBlock {
             kernels: own.map(kernel).collect(),
             rounds: Vec::new(),
             parameters: parameters.collect(),
-            results: names(&self.results),
-            arrays: names(&self.names),
-            indices: self.indices.iter().filter_map(index).collect(),
+            results: pairs(&self.results),
+            arrays: pairs(&self.names),
+            indices: extents(&self.indices, values),
             unset: Vec::new(),
         };
-        let in_place = |mistakes: Vec<BlockMistake>, at: &dyn Fn(usize) -> Ident| {
-            let mut errors = Errors::default();
-            for BlockMistake { of, message, help } in mistakes {
-                errors.push(of.map_or_else(|| self.name.clone(), at), message, help);
-            }
-            errors.finish(())
-        };
+        let in_place = |mistakes, at: &dyn Fn(usize) -> Ident| in_place(mistakes, &self.name, at);
         spec.check().or_else(|mistakes| in_place(mistakes, &|number| self.indices[number].index.clone()))?;
         let Some(calls) = &self.calls else { return Ok(()) };
         let steps: Vec<_> = calls.iter().map(|call| call.step.clone()).collect();

@@ -75,6 +75,7 @@ impl Subject for Block {
         let sequence =
             spec.results.iter().fold(sequence, |sequence, (name, value)| sequence.keep(*value).call(*value, *name));
         sequence
+            .in_order(spec.parameters.iter().map(|(_, version)| *version), spec.results.iter().map(|(name, _)| *name))
             .build()
             .map_err(|error| schedule.blamed(None, ErrorKind::Sequence { block: spec.name, error: error.to_string() }))
     }
