@@ -17,7 +17,6 @@ use crate::form::Form;
 use crate::name::name;
 use crate::rounds::Repeated;
 use crate::spec::literal_once;
-use crate::step::Step;
 use crate::syntax::Function;
 use crate::values::Values;
 use polyshard_layout::Name;
@@ -79,8 +78,11 @@ impl Parse for Definition {
     fn parse(input: ParseStream) -> Result<Self> {
         let tokens: TokenStream = input.fork().parse()?;
         let function: Function = input.parse()?;
-        let chain = if input.is_empty() { Ok(None) } else { chain::parse(input, Form::Macro, None).map(Some) };
-        let sharded = chain.as_ref().ok().and_then(Option::as_ref).map_or_else(Vec::new, sharded);
+        let chain = match input.is_empty() {
+            true => Ok(None),
+            false => chain::parse(input, Form::Macro, None).and_then(|chain| chain.without_auto(AT_RUN_TIME)).map(Some),
+        };
+        let sharded = chain.as_ref().ok().and_then(Option::as_ref).map_or_else(Vec::new, Chain::sharded);
         match (defined(function, &tokens, &sharded), chain) {
             (Ok(of), Ok(chain)) => Ok(Self { of, chain }),
             (Err(mut errors), Err(others)) => {
@@ -92,14 +94,8 @@ impl Parse for Definition {
     }
 }
 
-/// The arrays that a chain shards.
-fn sharded(chain: &Chain) -> Vec<Name> {
-    let tensor = |step: &Step| match step {
-        Step::Shard { tensor, .. } => Some(*tensor),
-        _ => None,
-    };
-    chain.calls.iter().filter_map(|call| tensor(&call.step)).collect()
-}
+const AT_RUN_TIME: &str =
+    "leave the schedule out, and choose it when the program runs: `kernel.auto(ranks, &machine).on(&mesh).find()?`";
 
 fn defined(function: Function, tokens: &TokenStream, sharded: &[Name]) -> Result<Defined> {
     if function.is_one_statement() {

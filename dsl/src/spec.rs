@@ -28,15 +28,15 @@ pub(crate) fn literal(kernel: &Checked, form: Form) -> Result<KernelSpec> {
     literal_once(kernel, form, &mut Vec::new())
 }
 
-/// As [`literal`], but without an error on a part that is `reported` already.
+/// As [`literal`], but without an error on a part that another kernel has `reported`.
 pub(crate) fn literal_once(kernel: &Checked, form: Form, reported: &mut Vec<String>) -> Result<KernelSpec> {
-    let mut errors = Errors::default();
+    let (mut errors, before) = (Errors::default(), reported.len());
     let mut report = |errors: &mut Errors, at: &dyn ToTokens, what: &str, help: &str, later: &str| {
         let text = at.to_token_stream().to_string();
-        if !reported.contains(&text) {
-            reported.push(text);
+        if !reported[..before].contains(&text) {
             errors.add(form.not_literal(at, what, help, later));
         }
+        reported.push(text);
     };
     let mut number = |expr: &Expr, what: &str| {
         evaluate(expr).unwrap_or_else(|| {

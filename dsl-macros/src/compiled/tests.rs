@@ -26,11 +26,11 @@ fn a_scheduled_kernel_is_a_module() {
             /// C = A·B by SUMMA.
             #[allow(clippy::all, clippy::pedantic, clippy::nursery, reason = "this code is emitted")]
             pub mod summa {
-                /// The mesh that the kernel was compiled for: each axis with its extent.
+                /// The mesh that it was compiled for: each axis with its extent.
                 pub const MESH: &[(&str, usize)] = &[("x", 2usize), ("y", 2usize)];
-                /// The kernel as it was emitted: the source of `run` and `run_into`.
+                /// The emitted Rust, as text.
                 pub const SOURCE: &str = "..";
-                /// Returns the schedule that the kernel was compiled from.
+                /// Returns the schedule that it was compiled from.
                 #[must_use]
                 pub fn schedule() -> ::polyshard::schedule::Schedule {}
                 /// The mesh: x: 2, y: 2.
@@ -78,11 +78,11 @@ fn scalars_are_parameters() {
             ///`C[i] = alpha * A[i] + beta * B[i] / alpha` on a mesh of `x: 2`.
             #[allow(clippy::all, clippy::pedantic, clippy::nursery, reason = "this code is emitted")]
             mod axpy {
-                /// The mesh that the kernel was compiled for: each axis with its extent.
+                /// The mesh that it was compiled for: each axis with its extent.
                 pub const MESH: &[(&str, usize)] = &[("x", 2usize)];
-                /// The kernel as it was emitted: the source of `run` and `run_into`.
+                /// The emitted Rust, as text.
                 pub const SOURCE: &str = "..";
-                /// Returns the schedule that the kernel was compiled from.
+                /// Returns the schedule that it was compiled from.
                 #[must_use]
                 pub fn schedule(alpha: i32, beta: i32) -> ::polyshard::schedule::Schedule {}
                 /// The mesh: x: 2.
@@ -131,6 +131,8 @@ fn a_schedule_needs_literal_extents() {
             mesh(x: 2).distribute([i], [io], [ii])
         "#,
         expect![[r#"
+            error on `n`: the compiled form needs literal extents
+              help: write a number, or use the chain as methods for sizes known at run time
             error on `n`: the compiled form needs literal extents
               help: write a number, or use the chain as methods for sizes known at run time
             error on `m`: the compiled form needs literal extents
@@ -227,11 +229,11 @@ fn a_scheduled_block_is_a_module() {
             /// The largest eigenvalue.
             #[allow(clippy::all, clippy::pedantic, clippy::nursery, reason = "this code is emitted")]
             pub mod power {
-                /// The mesh that the block was compiled for: each axis with its extent.
+                /// The mesh that it was compiled for: each axis with its extent.
                 pub const MESH: &[(&str, usize)] = &[("x", 2usize)];
-                /// The block as it was emitted: the source of `run`.
+                /// The emitted Rust, as text.
                 pub const SOURCE: &str = "..";
-                /// Returns the schedule that the kernel was compiled from.
+                /// Returns the schedule that it was compiled from.
                 #[must_use]
                 pub fn schedule(
                     shift: f64,
@@ -252,7 +254,7 @@ fn a_scheduled_block_is_a_module() {
                 fn sharding_s3_7() -> Sharding {}
                 /// Which rank owns which elements of `v3`: [0 @ x].
                 fn sharding_v3_8() -> Sharding {}
-                /// Runs the program on all ranks, which each return their shards of what it computes.
+                /// Runs the program on all ranks, which each return their shards of `s`, `v`.
                 ///
                 /// # Errors
                 /// As `Prepared::new` and `Prepared::run`.

@@ -144,45 +144,49 @@ fn chain(text: &str, mesh: Option<&Mesh>) -> String {
 fn a_kernel_is_read_as_the_macro_reads_it_and_its_mistakes_have_their_places() {
     check_all(
         expect![[r#"
-            /// Three points.⏎fn blur(A: [f32; 2 * 9]) -> B: [f32; 18] {⏎    // The rim stays.⏎    B[i] = 0.5 * A[(i - 1) % 18] + A[i + 1] for i in 0..17⏎}⏎
-                fn blur(A: [f32; 18]) -> B: [f32; 18] {
-                    B[i] = 0.5 * A[(i - 1) % 18] + A[i + 1] for i in 0..17
-                }
-            fn f(A: [T; n, 4]) -> B: [T; n, 4] {⏎    B[i, j] = alpha * A[(i + 1) % n, j]⏎}
-                line 1, column 10: a text needs a literal element type
-                help: write `f32`, `f64`, `i32` or `i64`
-                line 1, column 13: a text needs literal extents
-                help: write a number
-                line 2, column 15: there is no value for `alpha`, since text cannot capture variables
-                help: write a number, or a tensor of no dimensions: `alpha: f32` and `alpha[]`
-            fn f(A: [f32; 4]) -> B: [f32; 4] {⏎    B[i] = D[i] + A[q * q]⏎}
-                line 2, column 12: no tensor `D`
-                help: the inputs are `A`
-                line 2, column 21: this index is not affine
-                help: an index is a sum of multiples of variables and a number, such as `2*i + r - 1`
-                line 2, column 21: index `q` never appears alone, so its extent is unknown
-                help: give its range: `for q in 0..n`; a constant in an index is written as a number, and `A[(n - 1 - i) % n]` reads a dimension backwards
-            fn f(A: [f32; 4])
-                line 1, column 18: expected the output
-                help: name the output and its extents: `-> C: [f32; m, n]`
-            fn f(A: [f32; 4]) -> B: [f32; 4] { B[i] = A[i] }⏎.split(i, a, b, 2)
-                line 2, column 1: unexpected token
-            fn f(A: [f32; 4]) -> B: [f32; 4] {⏎  B[i] = A[i]
-                line 1, column 34: `{` is not closed
-                help: write `}` where it ends
-            fn f(A: [f32; 4]) -> B: [f32; 4] {⏎  B[i] = A[i] /* twice⏎}
-                line 2, column 15: `/*` is not closed
-                help: write `*/` where the comment ends
-            fn f(A: ["f32; 4]) -> B: [f32; 4] { B[i] = A[i] }
-                line 1, column 10: `"` is not closed
-                help: write `"` where the quoted text ends
-            fn f(A: [f32; 4]) -> B: [f32; 4] {⏎  B[i] = é * A'[i] }
-                line 2, column 15: `'` has no meaning here
-                help: write names and numbers without quotes
-            fn f(A: [f32; 4]) -> B: [f32; 4] { B[i] = A[i] × 2 }
-                line 1, column 48: `×` has no meaning here
-                help: leave it out, or write a name, a number or a sign that has one
-        "#]],
+        /// Three points.⏎fn blur(A: [f32; 2 * 9]) -> B: [f32; 18] {⏎    // The rim stays.⏎    B[i] = 0.5 * A[(i - 1) % 18] + A[i + 1] for i in 0..17⏎}⏎
+            fn blur(A: [f32; 18]) -> B: [f32; 18] {
+                B[i] = 0.5 * A[(i - 1) % 18] + A[i + 1] for i in 0..17
+            }
+        fn f(A: [T; n, 4]) -> B: [T; n, 4] {⏎    B[i, j] = alpha * A[(i + 1) % n, j]⏎}
+            line 1, column 10: a text needs a literal element type
+            help: write `f32`, `f64`, `i32` or `i64`
+            line 1, column 13: a text needs literal extents
+            help: write a number
+            line 1, column 30: a text needs literal extents
+            help: write a number
+            line 2, column 15: there is no value for `alpha`, since text cannot capture variables
+            help: write a number, or a tensor of no dimensions: `alpha: f32` and `alpha[]`
+            line 2, column 35: a text needs literal moduli
+            help: write a number
+        fn f(A: [f32; 4]) -> B: [f32; 4] {⏎    B[i] = D[i] + A[q * q]⏎}
+            line 2, column 12: no tensor `D`
+            help: the inputs are `A`
+            line 2, column 21: this index is not affine
+            help: an index is a sum of multiples of variables and a number, such as `2*i + r - 1`
+            line 2, column 21: index `q` never appears alone, so its extent is unknown
+            help: give its range: `for q in 0..n`; a constant in an index is written as a number, and `A[(n - 1 - i) % n]` reads a dimension backwards
+        fn f(A: [f32; 4])
+            line 1, column 18: expected the output
+            help: name the output and its extents: `-> C: [f32; m, n]`
+        fn f(A: [f32; 4]) -> B: [f32; 4] { B[i] = A[i] }⏎.split(i, a, b, 2)
+            line 2, column 1: unexpected token
+        fn f(A: [f32; 4]) -> B: [f32; 4] {⏎  B[i] = A[i]
+            line 1, column 34: `{` is not closed
+            help: write `}` where it ends
+        fn f(A: [f32; 4]) -> B: [f32; 4] {⏎  B[i] = A[i] /* twice⏎}
+            line 2, column 15: `/*` is not closed
+            help: write `*/` where the comment ends
+        fn f(A: ["f32; 4]) -> B: [f32; 4] { B[i] = A[i] }
+            line 1, column 10: `"` is not closed
+            help: write `"` where the quoted text ends
+        fn f(A: [f32; 4]) -> B: [f32; 4] {⏎  B[i] = é * A'[i] }
+            line 2, column 15: `'` has no meaning here
+            help: write names and numbers without quotes
+        fn f(A: [f32; 4]) -> B: [f32; 4] { B[i] = A[i] × 2 }
+            line 1, column 48: `×` has no meaning here
+            help: leave it out, or write a name, a number or a sign that has one
+    "#]],
         kernel,
     );
     assert_eq!(kernel(""), "line 1, column 1: unexpected end of input, expected `fn`");

@@ -3,7 +3,7 @@
 use super::{Schedule, Subject};
 use crate::error::{ErrorKind, LowerError};
 use crate::sequence::{appended, in_rounds};
-use polyshard_dsl::{BlockKernel, BlockMistake, BlockSpec, Step};
+use polyshard_dsl::{BlockKernel, BlockMistake, BlockSpec, Clause, Step};
 use polyshard_layout::Name;
 use polyshard_planner::Sequence;
 use polyshard_program::{Program, StepId};
@@ -47,15 +47,7 @@ impl Subject for Block {
 
     fn lower(schedule: &Schedule<Self>) -> Result<Program, LowerError> {
         let (spec, inner) = (schedule.block(), &schedule.inner);
-        let mistake = |mistakes: Vec<BlockMistake>, is_of_step: bool| {
-            let BlockMistake { of, message, help } =
-                mistakes.into_iter().next().expect("there is one; this is a bug in polyshard");
-            let of = of.filter(|_| is_of_step);
-            schedule.blamed(of, ErrorKind::Block { block: spec.name, message, help })
-        };
-        spec.check().map_err(|mistakes| mistake(mistakes, false))?;
-        let steps: Vec<Step> = schedule.steps().cloned().collect();
-        let divided = spec.divided(&steps).map_err(|mistakes| mistake(mistakes, true))?;
+        let divided = schedule.checked(BlockSpec::divided)?;
         let lowered = spec.kernels.iter().zip(divided).map(|(BlockKernel { kernel, .. }, steps)| {
             let at = |number: Option<usize>| number.map_or(inner.at, |number| inner.steps[number].1);
             let numbers: Vec<Option<usize>> = steps.iter().map(|(_, number)| *number).collect();
@@ -123,6 +115,28 @@ impl Schedule<Block> {
     #[must_use]
     pub fn block(&self) -> &BlockSpec {
         &self.inner.of.0
+    }
+
+    /// Returns the shardings that a search keeps: those of all steps, by the versions of arrays.
+    ///
+    /// # Errors
+    /// A mistake in the block, or the first step that is not a `shard`.
+    pub fn kept(&self) -> Result<Vec<(Name, Vec<Clause>)>, LowerError> {
+        self.checked(BlockSpec::kept)
+    }
+
+    /// What the steps mean for the block, which is checked first.
+    fn checked<T>(&self, of: impl Fn(&BlockSpec, &[Step]) -> Result<T, Vec<BlockMistake>>) -> Result<T, LowerError> {
+        let spec = self.block();
+        let mistake = |mistakes: Vec<BlockMistake>, is_of_step: bool| {
+            let BlockMistake { of, message, help } =
+                mistakes.into_iter().next().expect("there is one; this is a bug in polyshard");
+            let of = of.filter(|_| is_of_step);
+            self.blamed(of, ErrorKind::Block { block: spec.name, message, help })
+        };
+        spec.check().map_err(|mistakes| mistake(mistakes, false))?;
+        let steps: Vec<Step> = self.steps().cloned().collect();
+        of(spec, &steps).map_err(|mistakes| mistake(mistakes, true))
     }
 
     /// The error `kind`, blamed on the step with this number, counted from 0, or on the whole.
