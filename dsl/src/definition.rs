@@ -37,7 +37,7 @@ pub enum Defined {
     /// A kernel of one statement.
     Kernel(Box<Checked>),
     /// A block of several statements.
-    Block(CheckedBlock),
+    Block(Box<CheckedBlock>),
 }
 
 /// A block whose statements have no mistakes that the macro can see.
@@ -114,7 +114,7 @@ fn defined(function: Function, tokens: &TokenStream, sharded: &[Name]) -> Result
     });
     let kernels = checked.collect();
     let block = CheckedBlock { docs, vis, name, kernels, rounds, parameters, results, arrays, indices, unset };
-    errors.finish(Defined::Block(block))
+    errors.finish(Defined::Block(Box::new(block)))
 }
 
 impl CheckedBlock {

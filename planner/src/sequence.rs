@@ -71,7 +71,7 @@ pub struct Sequence {
 #[derive(Clone, Debug)]
 enum Item {
     Stage(Box<Stage>),
-    Rounds(u64, Sequence),
+    Rounds(u64, Box<Sequence>),
 }
 
 /// A carried value, its value in the first round, and the value that it takes over in the next one.
@@ -210,7 +210,7 @@ impl Sequence {
     /// # Ok::<(), polyshard::Error>(())
     /// ```
     pub fn repeat(mut self, times: u64, round: Self) -> Self {
-        self.items.push(Item::Rounds(times, round));
+        self.items.push(Item::Rounds(times, Box::new(round)));
         self
     }
 
