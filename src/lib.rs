@@ -100,7 +100,7 @@ pub mod schedule {
 /// Kernels, schedules and einsums read from text, as from `.poly` files.
 pub mod text {
     pub use polyshard_dsl::{
-        BlockKernel, BlockMistake, BlockSpec, Carry, Continued, Definitions, EinsumError, Given, IndexExtent,
+        BlockKernel, BlockMistake, BlockSpec, Carry, Continued, Definitions, EinsumError, Given, IndexExtent, Kept,
         KernelSteps, Left, Mistake, Operand, ParseError, Rounds, Scheduled, Stage, Statement, einsum, einsum_broadcast,
         parse_chain, parse_kernel,
     };

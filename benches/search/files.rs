@@ -101,5 +101,5 @@ fn row(world: &World, path: &Path, machine: &Machine, runs: usize) -> polyshard:
 
 /// The schedule of a kernel in a file, if it is not chosen.
 fn written(stage: &Stage) -> Option<Schedule> {
-    (stage.schedule != Scheduled::Auto).then(|| stage.into())
+    matches!(stage.schedule, Scheduled::Steps(_)).then(|| stage.into())
 }

@@ -30,6 +30,7 @@ mod reduction;
 mod table;
 mod value;
 
+use polyshard_layout::Name;
 use polyshard_program::{NestView, Program};
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -62,8 +63,8 @@ impl Default for SourceOptions {
 /// `run(world, &a, &b, .., scalars..)` takes the inputs in the program's order and returns the output, or a tuple of
 /// several; `run_into(world, &a, &b, .., &mut c, scalars..)` accumulates into the given output. `Prepared::new(world)`
 /// allocates once everything that runs need, and has both functions as methods, which can be called any number of
-/// times. In a program of several statements, each kernel is a method of `Prepared`, and names of arrays end with their
-/// numbers. The runtime's engine carries out the transfers, which are a table at the end of the module.
+/// times. In a program of several statements, each kernel is a method of `Prepared`, and scalars of one name and value are
+/// one parameter. The runtime's engine carries out the transfers, which are a table at the end of the module.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -95,12 +96,12 @@ pub fn rust_source(program: &Program, options: &SourceOptions) -> String {
     format!("{header}\n{}", formatted(file))
 }
 
-/// Returns the names of the last parameters of `run` that [`rust_source`] writes: the kernels' scalars in their order.
+/// Returns the last parameters of `run` that [`rust_source`] writes: scalars, each with the name of its parameter.
 #[must_use]
-pub fn scalar_parameters(program: &Program) -> Vec<String> {
+pub fn scalar_parameters(program: &Program) -> Vec<(Name, String)> {
     let (items, names) = module::items(program);
     let chosen = names.wanted.chosen(&items);
-    names.scalars().map(|scalar| chosen.name(scalar).to_string()).collect()
+    names.parameters.iter().map(|(scalar, parameter)| (*scalar, chosen.name(parameter).to_string())).collect()
 }
 
 /// Whether an identifier occurs in the tokens.

@@ -12,19 +12,17 @@ use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Expr, Ident};
 
-/// Returns the schedule with no steps.
-pub(crate) fn schedule(kernel: &Checked) -> TokenStream {
-    schedule_with(kernel, &kernel.scalars)
-}
+/// The variable that has the value of a captured scalar.
+pub(crate) type Variable<'a> = &'a dyn Fn(&Ident) -> Ident;
 
-/// Returns the schedule with no steps, whose scalars have the values of these variables.
-pub(crate) fn schedule_with(kernel: &Checked, variables: &[Ident]) -> TokenStream {
-    let (p, spec) = (private(), spec(kernel, variables));
+/// Returns the schedule with no steps.
+pub(crate) fn schedule(kernel: &Checked, variable: Variable<'_>) -> TokenStream {
+    let (p, spec) = (private(), spec(kernel, variable));
     quote! { #p::Schedule::from_spec(#spec) }
 }
 
 /// Returns the schedule of a block with no steps.
-pub(crate) fn block(block: &CheckedBlock) -> TokenStream {
+pub(crate) fn block(block: &CheckedBlock, variable: Variable<'_>) -> TokenStream {
     let p = private();
     let pair = |(one, other): &(Ident, Ident)| {
         let [one, other] = [one, other].map(name_of);
@@ -35,7 +33,7 @@ pub(crate) fn block(block: &CheckedBlock) -> TokenStream {
         quote!(::std::vec![#(#all),*])
     };
     let kernels = block.kernels.iter().map(|CheckedPart { kernel, previous, names }| {
-        let (kernel, names) = (spec(kernel, &kernel.scalars), pairs(names));
+        let (kernel, names) = (spec(kernel, variable), pairs(names));
         let previous = match previous {
             None => quote!(::std::option::Option::None),
             Some(Previous { version, adds }) => {
@@ -86,8 +84,8 @@ pub(crate) fn block(block: &CheckedBlock) -> TokenStream {
     }
 }
 
-/// The kernel as data, whose scalars have the values of these variables.
-fn spec(kernel: &Checked, variables: &[Ident]) -> TokenStream {
+/// The kernel as data.
+fn spec(kernel: &Checked, variable: Variable<'_>) -> TokenStream {
     let p = private();
     let tensor = |Tensor { name, extents, .. }: &Tensor| {
         let (name, extents) = (name_of(name), extents.iter().map(extent));
@@ -105,8 +103,7 @@ fn spec(kernel: &Checked, variables: &[Ident]) -> TokenStream {
         let (text, value) = (data().name(*text), extent(value));
         quote!((#text, #value))
     });
-    let scalars = kernel.scalars.iter().zip(variables);
-    let scalars = scalars.map(|(captured, variable)| scalar(captured, variable, &kernel.element));
+    let scalars = kernel.scalars.iter().map(|captured| scalar(captured, &variable(captured), &kernel.element));
     let data = data();
     let (target, assign, value) = (data.access(&kernel.target), data.assign(kernel.assign), data.value(&kernel.value));
     quote! {

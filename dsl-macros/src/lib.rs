@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! tokens --polyshard-dsl--> Definition --expand----> an expression: the kernel as data
-//!                                      --compiled--> a module: the scheduled kernel
+//!                                      --compiled--> a module: the scheduled kernel or block
 //! ```
 //!
 //! `polyshard-dsl` knows the syntax of kernels and schedules. `polyhedral` decides what a schedule means and whether it is legal; the
@@ -44,9 +44,10 @@ pub fn vars(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
 fn expand_kernel(input: TokenStream) -> syn::Result<TokenStream> {
     let Definition { of, chain } = syn::parse2(input)?;
     match (of, chain) {
-        (Defined::Kernel(kernel), Some(chain)) => compiled::module(&kernel, &chain),
-        (Defined::Kernel(kernel), None) => Ok(expand::schedule(&kernel)),
-        (Defined::Block(block), _) => Ok(expand::block(&block)),
+        (Defined::Kernel(kernel), Some(chain)) => compiled::kernel(&kernel, &chain),
+        (Defined::Block(block), Some(chain)) => compiled::block(&block, &chain),
+        (Defined::Kernel(kernel), None) => Ok(expand::schedule(&kernel, &|scalar| scalar.clone())),
+        (Defined::Block(block), None) => Ok(expand::block(&block, &|scalar| scalar.clone())),
     }
 }
 

@@ -22,13 +22,15 @@ mod steps;
 
 pub(crate) use names::{Names, in_names};
 use names::{named, plain};
+use spec::{BlockMistake, IndexExtent, without_value};
 
 use crate::check::index::{alone, identifiers};
 use crate::errors::{Errors, error, error_at, listed};
 use crate::name::{moved, name};
-use crate::rounds::{DEEPEST, Repeated};
+use crate::rounds::{DEEPEST, Repeated, Rounds};
 use crate::syntax::{Block, Function, Item, Line, Range, Repeat, Returned, Statement, Tensor};
 use crate::value::{Access, BinaryOp, Condition, Value};
+use crate::values::Values;
 use polyshard_layout::{Name, are, counted, did_you_mean, each_once};
 use polyshard_program::{Assign, Comparison};
 use proc_macro2::{Span, TokenStream};
@@ -93,6 +95,37 @@ struct Array {
     is_visible: bool,
     /// By dimension: an index that stands alone there in some access.
     indices: Vec<Option<Ident>>,
+}
+
+/// The names of pairs.
+pub(crate) fn pairs(all: &[(Ident, Ident)]) -> Vec<(Name, Name)> {
+    all.iter().map(|(one, other)| (name(one), name(other))).collect()
+}
+
+/// The extents of indices, where they are numbers.
+pub(crate) fn extents(indices: &[Bound], values: &Values) -> Vec<IndexExtent> {
+    let extent = |Bound { index, array, dim, extent, access }: &Bound| {
+        let extent = values.evaluate(extent)?;
+        Some(IndexExtent { index: name(index), array: name(array), dim: *dim, extent, access: access.clone() })
+    };
+    indices.iter().filter_map(extent).collect()
+}
+
+/// Reports arrays that rounds alone write, of which there are none.
+pub(crate) fn check_set(unset: &[(usize, Ident)], rounds: &[Rounds], errors: &mut Errors) {
+    for (_, array) in unset.iter().filter(|(row, _)| rounds[*row].times == 0) {
+        let (message, help) = without_value(array);
+        errors.push(array, message, help);
+    }
+}
+
+/// The mistakes of a block as errors, each at its index or step, or at the block's name.
+pub(crate) fn in_place(mistakes: Vec<BlockMistake>, block: &Ident, at: &dyn Fn(usize) -> Ident) -> Result<()> {
+    let mut errors = Errors::default();
+    for BlockMistake { of, message, help } in mistakes {
+        errors.push(of.map_or_else(|| block.clone(), at), message, help);
+    }
+    errors.finish(())
 }
 
 /// The state of an elaboration.

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! ```text
-//! chain = ("mesh" "(" axes ")")? ("." step)*
+//! chain = ("mesh" "(" axes ")")? ("." step)* ("." "auto")?
 //! axes  = (name ":" number), ..
 //! step  = name "(" arguments ")"                as `Step` prints; see steps.rs, and placement.rs for `shard`
 //! ```
@@ -24,7 +24,7 @@ mod steps;
 use crate::errors::{Errors, error, error_at};
 use crate::form::Form;
 use crate::step::Step;
-use polyshard_layout::Mesh;
+use polyshard_layout::{Mesh, Name};
 use proc_macro2::{Span, TokenStream};
 use syn::parse::ParseStream;
 use syn::{Ident, Result, Token};
@@ -33,6 +33,31 @@ use syn::{Ident, Result, Token};
 pub struct Chain {
     /// The steps, in order.
     pub calls: Vec<ChainStep>,
+    /// `.auto` at its end.
+    pub auto: Option<ChainEnd>,
+}
+
+/// `.auto`: the shardings before it are kept, and all else is chosen.
+pub struct ChainEnd {
+    /// The word, to which errors point.
+    pub at: Ident,
+    /// The mesh before the chain.
+    pub mesh: Option<Mesh>,
+}
+
+impl Chain {
+    /// The arrays that it shards.
+    pub(crate) fn sharded(&self) -> Vec<Name> {
+        self.calls.iter().filter_map(|call| Some(call.step.sharding()?.0)).collect()
+    }
+
+    /// The chain, where nothing can be chosen.
+    pub(crate) fn without_auto(self, help: &str) -> Result<Self> {
+        match &self.auto {
+            Some(auto) => Err(error(&auto.at, "`.auto` leaves the schedule open here", help)),
+            None => Ok(self),
+        }
+    }
 }
 
 /// `.split(k, ko, ki, 64)`.
@@ -101,7 +126,7 @@ pub(crate) fn parse(input: ParseStream, form: Form, given: Option<&Mesh>) -> Res
         }
         around.before = Some((word, errors.take(arguments::mesh(&content, form))));
     }
-    let (mut calls, mut is_whole) = (Vec::new(), true);
+    let (mut calls, mut is_whole, mut auto) = (Vec::new(), true, None);
     while !input.is_empty() {
         if input.peek(Token![;]) {
             let at: Token![;] = input.parse()?;
@@ -112,12 +137,34 @@ pub(crate) fn parse(input: ParseStream, form: Form, given: Option<&Mesh>) -> Res
         }
         input.parse::<Token![.]>()?;
         let method: Ident = input.parse()?;
+        if method == "auto" {
+            auto = Some(method);
+            break;
+        }
         let step = errors.take(steps::parse(&method, &arguments::inside(input)?, &mut around));
         is_whole &= step.is_some();
         if let Some(Step::Distribute { .. }) = step {
             around.needs_own = Some(INNER);
         }
         calls.extend(step.map(|step| ChainStep { method, step }));
+    }
+    if let Some(at) = auto {
+        if !input.is_empty() {
+            let rest: TokenStream = input.parse()?;
+            return Err(error(
+                rest,
+                "unexpected tokens after `.auto`",
+                "`.auto` ends the schedule, and has no parentheses",
+            ));
+        }
+        for ChainStep { method, step } in
+            calls.iter().filter(|call: &&ChainStep| !matches!(call.step, Step::Shard { .. }))
+        {
+            let help = "leave the step out, or write the whole schedule; `mesh(..)` and `.shard(..)` are kept";
+            errors.push(method, format!("`{step}` is not kept by `.auto`"), help);
+        }
+        let mesh = around.before.and_then(|(_, mesh)| mesh).or_else(|| given.cloned());
+        return errors.finish(Chain { calls, auto: Some(ChainEnd { at, mesh }) });
     }
     // A step with a mistake may be the one that uses the mesh.
     if let (Some((word, _)), true) = (&around.before, is_whole) {
@@ -127,9 +174,11 @@ pub(crate) fn parse(input: ParseStream, form: Form, given: Option<&Mesh>) -> Res
             "distribute loops over it: `.distribute([m, n], [mo, no], [mi, ni])`",
         );
     }
-    errors.finish(Chain { calls })
+    errors.finish(Chain { calls, auto: None })
 }
 
+/// The help for `.auto` where only steps will do.
+pub(crate) const STEPS: &str = "leave it out, and write the whole schedule";
 const INNER: &str = "give the inner mesh as last argument: `.distribute([mi], [mio], [mii], mesh(z: 2))`";
 const SHAPE: &str = "a schedule is `mesh(x: 2, y: 2)` and then steps, `.distribute([m, n], [mo, no], [mi, ni])`";
 

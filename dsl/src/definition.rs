@@ -4,20 +4,25 @@
 //! definition = block chain?         block: syntax.rs and blocks.rs, chain: chain.rs
 //! ```
 //!
-//! With a chain, the kernel is compiled with the user's crate; without one, it is an expression that is lowered at run time.
+//! With a chain, the kernel or block is compiled with the user's crate; without one, it is an expression that is lowered at run time.
 //! Mistakes of both parts are reported together, since neither is needed to parse the other.
 
-use crate::blocks::{Bound, Elaborated, Names, Part, Previous, elaborate, in_names};
+use crate::blocks::spec::{BlockKernel, BlockSpec, Continued};
+use crate::blocks::{self, Bound, Elaborated, Names, Part, Previous, elaborate, in_names};
 use crate::chain::{self, Chain};
 use crate::check::check;
 use crate::checked::Checked;
-use crate::errors::{Errors, error};
+use crate::errors::Errors;
 use crate::form::Form;
+use crate::name::name;
 use crate::rounds::Repeated;
+use crate::spec::literal_once;
 use crate::syntax::Function;
+use crate::values::Values;
+use polyshard_layout::Name;
 use proc_macro2::TokenStream;
 use syn::parse::{Parse, ParseStream};
-use syn::{Ident, Result};
+use syn::{Attribute, Ident, Result, Visibility};
 
 /// A kernel or a block, optionally with the chain of its schedule.
 pub struct Definition {
@@ -32,11 +37,15 @@ pub enum Defined {
     /// A kernel of one statement.
     Kernel(Box<Checked>),
     /// A block of several statements.
-    Block(CheckedBlock),
+    Block(Box<CheckedBlock>),
 }
 
 /// A block whose statements have no mistakes that the macro can see.
 pub struct CheckedBlock {
+    /// Its documentation.
+    pub docs: Vec<Attribute>,
+    /// Its visibility.
+    pub vis: Visibility,
     /// Its name.
     pub name: Ident,
     /// The kernels, in order.
@@ -69,13 +78,12 @@ impl Parse for Definition {
     fn parse(input: ParseStream) -> Result<Self> {
         let tokens: TokenStream = input.fork().parse()?;
         let function: Function = input.parse()?;
-        let chain = if input.is_empty() { Ok(None) } else { chain::parse(input, Form::Macro, None).map(Some) };
-        match (defined(function, &tokens), chain) {
-            (Ok(Defined::Block(block)), Ok(Some(_))) => {
-                let help =
-                    "leave out the schedule, and add its steps as methods: `block.distribute([i], [io], [ii], &mesh)`";
-                Err(error(&block.name, "a block of several statements is scheduled by methods", help))
-            }
+        let chain = match input.is_empty() {
+            true => Ok(None),
+            false => chain::parse(input, Form::Macro, None).and_then(|chain| chain.without_auto(AT_RUN_TIME)).map(Some),
+        };
+        let sharded = chain.as_ref().ok().and_then(Option::as_ref).map_or_else(Vec::new, Chain::sharded);
+        match (defined(function, &tokens, &sharded), chain) {
             (Ok(of), Ok(chain)) => Ok(Self { of, chain }),
             (Err(mut errors), Err(others)) => {
                 errors.combine(others);
@@ -86,20 +94,61 @@ impl Parse for Definition {
     }
 }
 
-fn defined(function: Function, tokens: &TokenStream) -> Result<Defined> {
+const AT_RUN_TIME: &str =
+    "leave the schedule out, and choose it when the program runs: `kernel.auto(ranks, &machine).on(&mesh).find()?`";
+
+fn defined(function: Function, tokens: &TokenStream, sharded: &[Name]) -> Result<Defined> {
     if function.is_one_statement() {
         return Ok(Defined::Kernel(Box::new(check(function.only_statement()?)?)));
     }
-    let (name, parameters) = (function.name.clone(), function.inputs.len());
+    let (docs, vis, name) = (function.docs.clone(), function.vis.clone(), function.name.clone());
+    let parameters = function.inputs.len();
     let mut names = Names::of_file(tokens);
     names.begin([tokens]);
     let Elaborated { kernels, rounds, results, indices, unset, names: arrays } =
-        elaborate(function, &[], &mut names, &[])?;
+        elaborate(function, &[], &mut names, sharded)?;
     let mut errors = Errors::default();
     let checked = kernels.into_iter().filter_map(|Part { block, previous, names }| {
         let kernel = errors.take(check(block).map_err(|wrong| in_names(&wrong, &names)))?;
         Some(CheckedPart { kernel, previous, names })
     });
     let kernels = checked.collect();
-    errors.finish(Defined::Block(CheckedBlock { name, kernels, rounds, parameters, results, arrays, indices, unset }))
+    let block = CheckedBlock { docs, vis, name, kernels, rounds, parameters, results, arrays, indices, unset };
+    errors.finish(Defined::Block(Box::new(block)))
+}
+
+impl CheckedBlock {
+    /// Returns the block as data, whose scalars get their values at run time.
+    ///
+    /// # Errors
+    /// All extents, moduli, types, numbers of rounds and bounds of rounds that are not literals, indices of two extents, and arrays without
+    /// a value.
+    pub fn spec(&self) -> Result<BlockSpec> {
+        // Kernels have the extents of their arrays in common.
+        let (mut errors, mut reported) = (Errors::default(), Vec::new());
+        let kernels = self.kernels.iter().filter_map(|CheckedPart { kernel, previous, names }| {
+            let of = |Previous { version, adds }: &Previous| Continued { value: name(version), adds: *adds };
+            let kernel = errors.take(literal_once(kernel, Form::Macro, &mut reported))?;
+            Some(BlockKernel { kernel, previous: previous.as_ref().map(of), names: blocks::pairs(names) })
+        });
+        let kernels = kernels.collect();
+        let rounds = self.rounds.iter().filter_map(|rounds| errors.take(rounds.literal()));
+        let rounds: Vec<_> = rounds.collect();
+        errors.stop()?;
+        blocks::check_set(&self.unset, &rounds, &mut errors);
+        let parameters = self.arrays[..self.parameters].iter();
+        let spec = BlockSpec {
+            name: name(&self.name),
+            kernels,
+            rounds,
+            parameters: parameters.map(|(version, array)| (name(array), name(version))).collect(),
+            results: blocks::pairs(&self.results),
+            arrays: blocks::pairs(&self.arrays),
+            indices: blocks::extents(&self.indices, &Values::default()),
+            unset: Vec::new(),
+        };
+        let at = |number: usize| self.indices[number].index.clone();
+        errors.take(spec.check().or_else(|mistakes| blocks::in_place(mistakes, &self.name, &at)));
+        errors.finish(spec)
+    }
 }

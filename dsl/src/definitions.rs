@@ -6,7 +6,7 @@
 //! }
 //! mesh(x: 2, y: 2)
 //! .distribute([m, n], [mo, no], [mi, ni])
-//! ..                                          or `auto`, and optionally more kernels
+//! ..                                          or `auto` alone or at the end, and optionally more kernels
 //! ```
 //!
 //! Kernels may be in rounds: `repeat(100, A = B, until s < 1e-9) { .. }` repeats those in the braces, and the value of `B` in one round is
@@ -23,9 +23,9 @@
 //! The grammar of a kernel is that of `kernel!`. A kernel reads, by name, arrays that earlier kernels have written and input arrays. The
 //! extents of input arrays give the names in extents their values, the same in the whole file.
 
-use crate::blocks::spec::{BlockKernel, BlockMistake, BlockSpec, Continued, IndexExtent, Statement, without_value};
-use crate::blocks::{self, Bound, Elaborated, Names, Previous, elaborate, in_names};
-use crate::chain::{self, ChainStep};
+use crate::blocks::spec::{BlockKernel, BlockSpec, Continued, Statement};
+use crate::blocks::{self, Bound, Elaborated, Names, Previous, elaborate, extents, in_names, in_place, pairs};
+use crate::chain::{self, Chain, ChainEnd};
 use crate::check::check;
 use crate::check::index::alone;
 use crate::einsum::Operand;
@@ -34,11 +34,11 @@ use crate::form::Form;
 use crate::name::{moved, name};
 use crate::rounds::{self, DEEPEST, Repeated, Rounds};
 use crate::spec;
-use crate::step::Step;
+use crate::step::{Clause, Step};
 use crate::syntax::{Block, Function, Tensor};
 use crate::text::{ParseError, limited, of_names, placed, read};
 use crate::values::{Unknown, Values, open, written};
-use polyshard_layout::{DType, Name, counted, nearest};
+use polyshard_layout::{DType, Mesh, Name, counted, nearest};
 use polyshard_program::{KernelSpec, Number};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use std::ops::Range;
@@ -92,8 +92,8 @@ struct OfBlock {
     unset: Vec<(usize, Ident)>,
     /// The arrays of versions.
     names: Vec<(Ident, Ident)>,
-    /// The steps of its schedule; `None` for `auto`.
-    calls: Option<Vec<ChainStep>>,
+    /// Its schedule.
+    chain: Chain,
 }
 
 /// A kernel of a file, whose extents and element type are known.
@@ -127,15 +127,36 @@ pub struct Left {
 /// ```
 /// use polyshard::text::{Definitions, Given, Scheduled};
 /// let file = Definitions::parse("fn twice(A: [f32; 8]) -> B: [f32; 8] { B[i] = 2 * A[i] }\nauto")?;
-/// assert_eq!(file.bind(&Given::default())?[0].schedule, Scheduled::Auto);
+/// assert!(matches!(file.bind(&Given::default())?[0].schedule, Scheduled::Auto(_)));
 /// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scheduled {
-    /// `auto`: the schedule is still to be chosen.
-    Auto,
+    /// `auto`: the schedule is still to be chosen, and keeps these.
+    Auto(Kept),
     /// These steps, each with the place of its name in the text, in bytes.
     Steps(Vec<(Step, Range<usize>)>),
+}
+
+/// The parts of a schedule that the search keeps: those before `.auto`.
+///
+/// ```
+/// use polyshard::text::{Definitions, Given, Scheduled};
+/// let text = "fn twice(A: [f32; 8]) -> B: [f32; 8] { B[i] = 2 * A[i] }\nmesh(x: 2).shard(A, i @ x).auto";
+/// let stages = Definitions::parse(text)?.bind(&Given::default())?;
+/// let Scheduled::Auto(kept) = &stages[0].schedule else { panic!("steps") };
+/// assert_eq!(kept.mesh.as_ref().map(|mesh| mesh.size()), Some(2));
+/// assert_eq!(kept.shards[0].0.as_str(), "A");
+/// # Ok::<(), polyshard::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Kept {
+    /// The mesh.
+    pub mesh: Option<Mesh>,
+    /// The shardings of arrays that the kernel reads or writes.
+    pub shards: Vec<(Name, Vec<Clause>)>,
+    /// Where `auto` is in the text, in bytes.
+    pub at: Range<usize>,
 }
 
 /// Values that a file is bound to.
@@ -173,7 +194,7 @@ impl Definitions {
     /// let values = [("alpha".into(), polyshard::program::Number::Int(2))];
     /// let stages = file.bind(&Given { arrays: Some(&[array]), values: &values, dtype: Some(DType::F32) })?;
     /// assert_eq!(stages[0].kernel.output.1, [5, 3]);
-    /// assert_eq!(stages[0].schedule, Scheduled::Auto);
+    /// assert!(matches!(stages[0].schedule, Scheduled::Auto(_)));
     ///
     /// let wide = Operand { source: "A.npy", shape: &[5, 4] };
     /// let error = file.bind(&Given { arrays: Some(&[wide]), values: &values, dtype: Some(DType::F32) }).unwrap_err();
@@ -300,12 +321,8 @@ impl Definitions {
     /// If a number of rounds or a bound has no value.
     pub fn rounds(&self, given: &Given<'_>) -> std::result::Result<Vec<Rounds>, ParseError> {
         let rounds = self.bound(given, &self.rounds, Repeated::bound)?;
-        let unset = self.blocks.iter().flat_map(|block| &block.unset).filter(|(row, _)| rounds[*row].times == 0);
         let mut errors = Errors::default();
-        for (_, array) in unset {
-            let (message, help) = without_value(array);
-            errors.push(array, message, help);
-        }
+        self.blocks.iter().for_each(|block| blocks::check_set(&block.unset, &rounds, &mut errors));
         placed(&self.text, errors.finish(rounds))
     }
 
@@ -446,17 +463,11 @@ impl Written {
 impl OfBlock {
     /// Checks the block as a whole, and divides its schedule into those of its kernels.
     fn finish(&self, kernels: &[Written], stages: &mut [Stage], values: &Values) -> Result<()> {
-        let names =
-            |names: &[(Ident, Ident)]| names.iter().map(|(one, other)| (name(one), name(other))).collect::<Vec<_>>();
         let own = kernels[self.kernels.clone()].iter().zip(&stages[self.kernels.clone()]);
         let kernel = |(written, stage): (&Written, &Stage)| BlockKernel {
             kernel: stage.kernel.clone(),
             previous: stage.previous,
-            names: names(&written.names),
-        };
-        let index = |Bound { index, array, dim, extent, access }: &Bound| {
-            let extent = values.evaluate(extent)?;
-            Some(IndexExtent { index: name(index), array: name(array), dim: *dim, extent, access: access.clone() })
+            names: pairs(&written.names),
         };
         let parameters = self.inputs.iter().zip(&self.names).map(|(_, (version, array))| (name(array), name(version)));
         let spec = BlockSpec {
@@ -464,38 +475,56 @@ impl OfBlock {
             kernels: own.map(kernel).collect(),
             rounds: Vec::new(),
             parameters: parameters.collect(),
-            results: names(&self.results),
-            arrays: names(&self.names),
-            indices: self.indices.iter().filter_map(index).collect(),
+            results: pairs(&self.results),
+            arrays: pairs(&self.names),
+            indices: extents(&self.indices, values),
             unset: Vec::new(),
-        };
-        let in_place = |mistakes: Vec<BlockMistake>, at: &dyn Fn(usize) -> Ident| {
-            let mut errors = Errors::default();
-            for BlockMistake { of, message, help } in mistakes {
-                errors.push(of.map_or_else(|| self.name.clone(), at), message, help);
-            }
-            errors.finish(())
         };
         let block = Some(self.kernels.start);
         stages[self.kernels.clone()].iter_mut().for_each(|stage| stage.statement.block = block);
+        let in_place = |mistakes, at: &dyn Fn(usize) -> Ident| in_place(mistakes, &self.name, at);
         spec.check().or_else(|mistakes| in_place(mistakes, &|number| self.indices[number].index.clone()))?;
-        let Some(calls) = &self.calls else { return Ok(()) };
+        let Chain { calls, auto } = &self.chain;
         let steps: Vec<_> = calls.iter().map(|call| call.step.clone()).collect();
-        match spec.divided(&steps) {
-            Err(mistakes) => in_place(mistakes, &|number| calls[number].method.clone()),
-            Ok(divided) => {
-                for ((stage, steps), apart) in
-                    stages[self.kernels.clone()].iter_mut().zip(divided).zip(spec.apart(&steps))
-                {
-                    stage.statement.apart = apart;
-                    let place = |number: Option<usize>| {
-                        number.map_or(stage.at.clone(), |number| calls[number].method.span().byte_range())
-                    };
-                    let steps = steps.into_iter().map(|(step, number)| (step, place(number)));
-                    stage.schedule = Scheduled::Steps(steps.collect());
-                }
-                Ok(())
-            }
+        let wrong = |mistakes| in_place(mistakes, &|number| calls[number].method.clone());
+        let own = stages[self.kernels.clone()].iter_mut();
+        if let Some(auto) = auto {
+            let shards = spec.kept(&steps).or_else(|mistakes| wrong(mistakes).map(|()| Vec::new()))?;
+            own.for_each(|stage| {
+                let KernelSpec { inputs, output, .. } = &stage.kernel;
+                let is_own = |name: Name| inputs.iter().chain([output]).any(|(other, _)| *other == name);
+                let shards = shards.iter().filter(|(name, _)| is_own(*name)).cloned().collect();
+                stage.schedule = Scheduled::Auto(auto.kept(shards));
+            });
+            return Ok(());
+        }
+        let divided = spec.divided(&steps).or_else(|mistakes| wrong(mistakes).map(|()| Vec::new()))?;
+        for ((stage, steps), apart) in own.zip(divided).zip(spec.apart(&steps)) {
+            stage.statement.apart = apart;
+            let place = |number: Option<usize>| {
+                number.map_or(stage.at.clone(), |number| calls[number].method.span().byte_range())
+            };
+            let steps = steps.into_iter().map(|(step, number)| (step, place(number)));
+            stage.schedule = Scheduled::Steps(steps.collect());
+        }
+        Ok(())
+    }
+}
+
+impl ChainEnd {
+    /// What the search keeps, with these shardings.
+    fn kept(&self, shards: Vec<(Name, Vec<Clause>)>) -> Kept {
+        Kept { mesh: self.mesh.clone(), shards, at: self.at.span().byte_range() }
+    }
+}
+
+impl Chain {
+    /// The schedule of a kernel of one statement.
+    fn scheduled(self) -> Scheduled {
+        let steps = self.calls.into_iter();
+        match self.auto {
+            None => Scheduled::Steps(steps.map(|call| (call.step, call.method.span().byte_range())).collect()),
+            Some(auto) => Scheduled::Auto(auto.kept(steps.filter_map(|call| call.step.sharding()).collect())),
         }
     }
 }
@@ -670,14 +699,14 @@ impl Found {
 
     /// Adds the kernels of a part.
     fn read(&mut self, part: Part) {
-        let added = part.read().and_then(|(function, calls)| match function.is_one_statement() {
-            true => self.one_statement(function, calls),
-            false => self.block(function, calls, &part),
+        let added = part.read().and_then(|(function, chain)| match function.is_one_statement() {
+            true => self.one_statement(function, chain),
+            false => self.block(function, chain, &part),
         });
         self.errors.take(added);
     }
 
-    fn one_statement(&mut self, function: Function, calls: Option<Vec<ChainStep>>) -> Result<()> {
+    fn one_statement(&mut self, function: Function, mut chain: Chain) -> Result<()> {
         let mut block = function.only_statement()?;
         let output = &block.output.name;
         if self.blocks.iter().any(|block| block.results.iter().any(|(result, _)| result == output)) {
@@ -688,7 +717,6 @@ impl Found {
             |name: &Ident| block.inputs.iter().any(|tensor| tensor.name == *name && tensor.extents.is_empty());
         block.statement.value.read_scalars(&is_scalar);
         let mut names = Vec::new();
-        let mut calls = calls;
         for (array, version) in &self.left {
             let renamed = |name: &Ident| moved(version, name.span());
             for tensor in block.inputs.iter_mut().filter(|tensor| tensor.name == *array) {
@@ -700,19 +728,15 @@ impl Found {
                     access.tensor = renamed(&access.tensor);
                 }
             });
-            let of_steps = calls.iter_mut().flatten().filter_map(|call| call.step.tensor_mut());
+            let of_steps = chain.calls.iter_mut().filter_map(|call| call.step.tensor_mut());
             of_steps.filter(|tensor| **tensor == name(array)).for_each(|tensor| *tensor = name(version));
         }
         block.inputs.iter().chain([&block.output]).for_each(|tensor| self.names.note(&tensor.name));
-        let steps = |calls: Vec<ChainStep>| {
-            calls.into_iter().map(|call| (call.step, call.method.span().byte_range())).collect()
-        };
-        let schedule = calls.map_or(Scheduled::Auto, |calls| Scheduled::Steps(steps(calls)));
-        self.kernels.push(Written { block, schedule, previous: None, names });
+        self.kernels.push(Written { block, schedule: chain.scheduled(), previous: None, names });
         Ok(())
     }
 
-    fn block(&mut self, function: Function, calls: Option<Vec<ChainStep>>, part: &Part) -> Result<()> {
+    fn block(&mut self, function: Function, chain: Chain, part: &Part) -> Result<()> {
         let name = function.name.clone();
         self.names.begin([&part.kernel, &part.chain]);
         let mut inputs = function.inputs.clone();
@@ -721,31 +745,26 @@ impl Found {
                 tensor.name = moved(version, tensor.name.span());
             }
         }
-        let sharded = calls.iter().flatten().filter_map(|call| match &call.step {
-            Step::Shard { tensor, .. } => Some(*tensor),
-            _ => None,
-        });
-        let block = elaborate(function, &self.left, &mut self.names, &sharded.collect::<Vec<_>>())?;
+        let block = elaborate(function, &self.left, &mut self.names, &chain.sharded())?;
         let Elaborated { kernels, rounds, results, indices, unset, names } = block;
         let (first, row) = (self.kernels.len(), self.rounds.len());
         self.kernels.extend(kernels.into_iter().map(|part| {
             let blocks::Part { block, previous, names } = part;
-            Written { block, schedule: Scheduled::Auto, previous, names }
+            Written { block, schedule: Scheduled::Auto(Kept::default()), previous, names }
         }));
         self.rounds.extend(rounds.into_iter().map(|rounds| rounds.after(first)));
         self.left.retain(|(array, _)| results.iter().all(|(result, _)| result != array));
         self.left.extend(results.iter().filter(|(array, version)| array != version).cloned());
         let unset = unset.into_iter().map(|(number, array)| (number + row, array)).collect();
         let kernels = first..self.kernels.len();
-        self.blocks.push(OfBlock { name, kernels, inputs, results, indices, unset, names, calls });
+        self.blocks.push(OfBlock { name, kernels, inputs, results, indices, unset, names, chain });
         Ok(())
     }
 }
 
 impl Part {
-    /// The block and the steps of its schedule; `None` for `auto`. A mistake at the end of either is reported on its last token, since more
-    /// text follows it.
-    fn read(&self) -> Result<(Function, Option<Vec<ChainStep>>)> {
+    /// The block and its schedule. A mistake at the end of either is reported on its last token, since more text follows it.
+    fn read(&self) -> Result<(Function, Chain)> {
         let Self { kernel, chain } = self.clone();
         let kernel_ends = end(&kernel);
         if let Some(TokenTree::Ident(first)) = kernel.clone().into_iter().next()
@@ -770,19 +789,20 @@ impl Part {
                 let message = format!("`{}` has no mesh and no schedule", block.name);
                 return Err(error(&block.name, message, "write `mesh(x: 2)` and steps after it, or `auto`"));
             }
-            (Some(TokenTree::Ident(word)), None) if word == "auto" => None,
+            (Some(TokenTree::Ident(word)), None) if word == "auto" => {
+                Chain { calls: Vec::new(), auto: Some(ChainEnd { at: word, mesh: None }) }
+            }
             (Some(TokenTree::Ident(word)), None) if nearest(&word.to_string(), ["auto"]).is_some() => {
                 return Err(error(&word, format!("no schedule `{word}`"), "did you mean `auto`?"));
             }
             (Some(TokenTree::Ident(word)), Some(rest)) if word == "auto" => {
-                return Err(error(rest, "unexpected tokens after `auto`", "write `auto` or steps, not both"));
+                let help = "write what it keeps before it: `mesh(x: 2).shard(A, i @ x).auto`";
+                return Err(error(rest, "unexpected tokens after `auto`", help));
             }
             _ => {
                 let chain_ends = end(&chain);
                 let parser = |input: syn::parse::ParseStream| chain::parse(input, Form::Text, None);
-                let chain =
-                    syn::parse::Parser::parse2(parser, of_names(chain)?).map_err(|error| at_end(error, chain_ends))?;
-                Some(chain.calls)
+                syn::parse::Parser::parse2(parser, of_names(chain)?).map_err(|error| at_end(error, chain_ends))?
             }
         };
         Ok((block, schedule))

@@ -53,11 +53,11 @@ mod values;
 
 pub use blocks::spec::{BlockKernel, BlockMistake, BlockSpec, Continued, IndexExtent, KernelSteps, Statement};
 pub use blocks::{Bound, Previous};
-pub use chain::{Chain, ChainStep};
+pub use chain::{Chain, ChainEnd, ChainStep};
 pub use checked::{Bounds, Checked, Element};
 pub use constant::evaluate;
 pub use definition::{CheckedBlock, CheckedPart, Defined, Definition};
-pub use definitions::{Definitions, Given, Left, Scheduled, Stage};
+pub use definitions::{Definitions, Given, Kept, Left, Scheduled, Stage};
 pub use einsum::{EinsumError, Operand, einsum, einsum_broadcast};
 pub use name::name;
 pub use rounds::{Carry, Repeated, Rounds};

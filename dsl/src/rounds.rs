@@ -6,6 +6,7 @@
 
 use crate::check::index::identifiers;
 use crate::errors::{Errors, error, error_at};
+use crate::form::Form;
 use crate::name::{moved, name};
 use crate::text::limited;
 use crate::values::{Values, written};
@@ -211,6 +212,22 @@ impl Repeated {
     pub(crate) fn open(&self) -> Vec<(Ident, bool)> {
         let below = self.until.iter().flat_map(|(_, below)| identifiers(below)).map(|ident| (ident, false));
         identifiers(&self.times).into_iter().map(|ident| (ident, true)).chain(below).collect()
+    }
+
+    /// The rounds of a block that is compiled.
+    pub(crate) fn literal(&self) -> Result<Rounds> {
+        let (values, mut errors) = (Values::default(), Errors::default());
+        let mut needs = |at: &Expr, what: &str| {
+            errors.add(Form::Macro.not_literal(at, what, "write a number", "numbers known at run time"));
+        };
+        if values.evaluate(&self.times).is_none() {
+            needs(&self.times, "a literal number of rounds");
+        }
+        if let Some((_, below)) = self.until.as_ref().filter(|(_, below)| number(below, &values).is_none()) {
+            needs(below, "a literal bound of rounds");
+        }
+        errors.stop()?;
+        self.bound(&values)
     }
 
     /// The rounds with numbers in place of names: `repeat(rounds, ..)` with `--let rounds=5`.

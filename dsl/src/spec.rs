@@ -10,6 +10,7 @@ use crate::form::Form;
 use crate::name::name;
 use crate::syntax::Tensor;
 use polyshard_program::{DType, KernelSpec, Number};
+use quote::ToTokens;
 use syn::{Expr, Result};
 
 impl Checked {
@@ -24,10 +25,22 @@ impl Checked {
 
 /// Returns the kernel, or an error on each part that is known only at run time; in a program, values of scalars may be.
 pub(crate) fn literal(kernel: &Checked, form: Form) -> Result<KernelSpec> {
-    let mut errors = Errors::default();
+    literal_once(kernel, form, &mut Vec::new())
+}
+
+/// As [`literal`], but without an error on a part that another kernel has `reported`.
+pub(crate) fn literal_once(kernel: &Checked, form: Form, reported: &mut Vec<String>) -> Result<KernelSpec> {
+    let (mut errors, before) = (Errors::default(), reported.len());
+    let mut report = |errors: &mut Errors, at: &dyn ToTokens, what: &str, help: &str, later: &str| {
+        let text = at.to_token_stream().to_string();
+        if !reported[..before].contains(&text) {
+            errors.add(form.not_literal(at, what, help, later));
+        }
+        reported.push(text);
+    };
     let mut number = |expr: &Expr, what: &str| {
         evaluate(expr).unwrap_or_else(|| {
-            errors.add(form.not_literal(expr, what, "write a number", "sizes known at run time"));
+            report(&mut errors, expr, what, "write a number", "sizes known at run time");
             0
         })
     };
@@ -39,7 +52,7 @@ pub(crate) fn literal(kernel: &Checked, form: Form) -> Result<KernelSpec> {
     let moduli = kernel.moduli.iter().map(|(text, modulus)| (*text, number(modulus, "literal moduli"))).collect();
     let dtype = kernel.element.known.unwrap_or_else(|| {
         let (what, help) = ("a literal element type", "write `f32`, `f64`, `i32` or `i64`");
-        errors.add(form.not_literal(&kernel.element.written, what, help, "types known later"));
+        report(&mut errors, &kernel.element.written, what, help, "types known later");
         DType::F64
     });
     for scalar in kernel.scalars.iter().filter(|_| matches!(form, Form::Text)) {

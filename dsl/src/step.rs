@@ -230,6 +230,15 @@ impl Step {
         self.written().0
     }
 
+    /// Returns the array that it shards, and how.
+    #[must_use]
+    pub fn sharding(&self) -> Option<(Name, Vec<Clause>)> {
+        match self {
+            Self::Shard { tensor, clauses } => Some((*tensor, clauses.clone())),
+            _ => None,
+        }
+    }
+
     /// The tensor that it names.
     pub(crate) fn tensor_mut(&mut self) -> Option<&mut Name> {
         match self {

@@ -132,7 +132,7 @@ pub fn parse_kernel(text: &str) -> std::result::Result<KernelSpec, ParseError> {
 /// All mistakes of the text.
 pub fn parse_chain(text: &str, mesh: Option<&Mesh>) -> std::result::Result<Vec<Step>, ParseError> {
     let parser = |input: ParseStream| chain::parse(input, Form::Text, mesh);
-    let chain = read(text, |tokens| parser.parse2(of_names(tokens)?))?;
+    let chain = read(text, |tokens| parser.parse2(of_names(tokens)?)?.without_auto(chain::STEPS))?;
     Ok(chain.calls.into_iter().map(|call| call.step).collect())
 }
 

@@ -62,6 +62,8 @@ pub struct Sequence {
     inputs: Vec<(Name, Sharding)>,
     outputs: Vec<(Name, Sharding)>,
     called: Vec<(Name, Name)>,
+    /// The order of inputs and that of outputs.
+    order: [Vec<Name>; 2],
     options: PlanOptions,
 }
 
@@ -69,7 +71,7 @@ pub struct Sequence {
 #[derive(Clone, Debug)]
 enum Item {
     Stage(Box<Stage>),
-    Rounds(u64, Sequence),
+    Rounds(u64, Box<Sequence>),
 }
 
 /// A carried value, its value in the first round, and the value that it takes over in the next one.
@@ -208,7 +210,7 @@ impl Sequence {
     /// # Ok::<(), polyshard::Error>(())
     /// ```
     pub fn repeat(mut self, times: u64, round: Self) -> Self {
-        self.items.push(Item::Rounds(times, round));
+        self.items.push(Item::Rounds(times, Box::new(round)));
         self
     }
 
@@ -329,6 +331,24 @@ impl Sequence {
     pub fn output(mut self, name: impl Into<Name>, sharding: &Sharding) -> Self {
         self.outputs.push((name.into(), sharding.clone()));
         self
+    }
+
+    /// Makes runs take the inputs, and return the outputs, in the order of these names; those that are not named follow.
+    ///
+    /// ```
+    /// use polyshard::prelude::*;
+    /// let product = kernel! { fn p(A: [f64; 3], B: [f64; 3]) -> C: [f64; 3] { C[i] = A[i] * B[i] } }.lower()?;
+    /// let program = Sequence::new().stage(&product, ["X", "W"], "Y").in_order(["W", "X"], ["Y"]).build()?;
+    /// assert_eq!(program.inputs().map(|input| input.name.as_str()).collect::<Vec<_>>(), ["W", "X"]);
+    /// # Ok::<(), polyshard::Error>(())
+    /// ```
+    pub fn in_order<I: Into<Name>, O: Into<Name>>(
+        self,
+        inputs: impl IntoIterator<Item = I>,
+        outputs: impl IntoIterator<Item = O>,
+    ) -> Self {
+        let order = [inputs.into_iter().map(Into::into).collect(), outputs.into_iter().map(Into::into).collect()];
+        Self { order, ..self }
     }
 
     /// Sets the options and the cost model of redistributions. The element type is the kernels', whatever the options

@@ -91,6 +91,9 @@ pub enum ErrorKind {
     /// A step of blocks on a kernel of one statement.
     #[error("`{step}` selects statements of a block, but this is a kernel of one statement; leave it out")]
     OneStatement { step: &'static str },
+    /// A step that no search keeps.
+    #[error("a search does not keep this step; leave it out, or write the whole schedule: `shard` alone is kept")]
+    NotKept,
     /// The statements of a block do not fit together.
     #[error("block `{block}`: {error}")]
     Sequence { block: Name, error: String },

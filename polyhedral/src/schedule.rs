@@ -9,7 +9,7 @@ mod loops;
 
 use crate::error::{ErrorKind, LowerError};
 use crate::state::State;
-use polyshard_dsl::{Scheduled, Stage, Step};
+use polyshard_dsl::{Clause, Scheduled, Stage, Step};
 use polyshard_layout::{Mesh, Name};
 use polyshard_program::{Kernel, KernelSpec, Program, StepId};
 use serde::{Deserialize, Serialize};
@@ -127,7 +127,7 @@ impl From<&Stage> for Schedule {
     fn from(stage: &Stage) -> Self {
         let schedule = Self::from_spec(stage.kernel.clone());
         match &stage.schedule {
-            Scheduled::Auto => schedule,
+            Scheduled::Auto(_) => schedule,
             Scheduled::Steps(steps) => steps.iter().fold(schedule, |schedule, (step, _)| schedule.apply(step.clone())),
         }
     }
@@ -190,6 +190,17 @@ impl Schedule {
     /// The first error of the kernel or of a step.
     pub fn mesh(&self) -> Result<&Mesh, LowerError> {
         self.state().map(|state| &state.mesh)
+    }
+
+    /// Returns the shardings that a search keeps: those of all steps.
+    ///
+    /// # Errors
+    /// The first step that is not a `shard`.
+    pub fn kept(&self) -> Result<Vec<(Name, Vec<Clause>)>, LowerError> {
+        let kept = |(nth, step): (usize, &Step)| {
+            step.sharding().ok_or_else(|| self.blame(Some(StepId(nth + 1)), ErrorKind::NotKept))
+        };
+        self.steps().enumerate().map(kept).collect()
     }
 
     /// Returns the kernel and the steps as plain data.

@@ -16,7 +16,8 @@ use std::fmt;
 /// let sum = kernel! { fn sum(A: [f32; 8]) -> s: f32 { s[] += A[i] } };
 /// assert!(matches!(sum.auto(0, &machine).find(), Err(SearchError::NoRanks)));
 /// let split = sum.split("i", "io", "ii", 4);
-/// assert!(matches!(split.auto(4, &machine).find(), Err(SearchError::HasSteps { steps: 1, .. })));
+/// let refused = split.auto(4, &machine).find().unwrap_err().to_string();
+/// assert!(refused.contains("`split(i, io, ii, 4)`: a search does not keep this step"), "{refused}");
 /// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Clone, Debug, thiserror::Error)]
@@ -50,8 +51,8 @@ pub enum SearchError {
         counted(size, "rank")
     )]
     Mesh { mesh: String, size: usize, ranks: usize },
-    /// A sharding is given without a mesh.
-    #[error("the sharding ({home}) of `{tensor}` needs a mesh; give one too")]
+    /// Shardings of many axes are given without a mesh.
+    #[error("the shardings, such as ({home}) of `{tensor}`, have too many axes to try all meshes; give a mesh too")]
     NoMeshOf { tensor: Name, home: String },
     /// A tensor is given two shardings.
     #[error("`{tensor}` has two shardings, ({first}) and ({second}); give one")]
@@ -176,6 +177,11 @@ impl fmt::Display for Enough {
 }
 
 impl SearchError {
+    /// The error that no schedule is legal with the given shardings.
+    pub(crate) fn home(failed: &LowerError) -> Self {
+        Self::Home { why: [Some(failed.message()), failed.help()].into_iter().flatten().collect::<Vec<_>>().join("; ") }
+    }
+
     /// The error to report if two searches fail: the first, or if both lack memory, the one that needs less of it.
     pub(crate) fn first_or_least(first: Self, second: Self) -> Self {
         match (&first, &second) {

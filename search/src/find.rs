@@ -2,11 +2,13 @@
 
 mod enough;
 
-use crate::choice::{Choice, Open, kernel_alone};
+use crate::choice::{Choice, Open};
 use crate::error::{Enough, SearchError};
 use crate::found::Found;
+use crate::given;
 use crate::grid::{self, Bounds};
 use crate::limits::{Limits, is_over, limited};
+use crate::sequence::extents;
 use crate::space::Space;
 use crate::stages::{Around, Stage};
 use crate::variant::{Grid, Variant, Ways, axis_names};
@@ -133,7 +135,8 @@ impl<'a> Search<'a> {
         Self { without_panels: true, ..self }
     }
 
-    /// Fixes how a tensor is sharded over the mesh of [`on`](Self::on), as [`Schedule::shard`] does. All other shardings are chosen.
+    /// Fixes how a tensor is sharded, as [`Schedule::shard`] does, over the mesh of [`on`](Self::on), or else with the
+    /// best extents of these axes. All other shardings are chosen.
     ///
     /// ```
     /// use polyshard::prelude::*;
@@ -182,10 +185,10 @@ impl<'a> Search<'a> {
     ///
     /// # Errors
     /// [`SearchError::NoRanks`]; [`SearchError::NoGrid`] if no rank may be idle and no grid has exactly that many;
-    /// [`SearchError::TooMany`] if there are too many loops and ranks to compare all grids; [`SearchError::HasSteps`]
-    /// if the schedule already has steps; [`SearchError::Memory`] if no schedule fits into the memory, with the ranks
+    /// [`SearchError::TooMany`] if there are too many loops and ranks to compare all grids; [`SearchError::Lower`]
+    /// if the schedule has steps other than `shard`; [`SearchError::Memory`] if no schedule fits into the memory, with the ranks
     /// that would be enough; [`SearchError::NoMeshOf`], [`SearchError::Homes`] or [`SearchError::NoTensor`] if a
-    /// sharding is given without a mesh, twice for one tensor, or for an unknown tensor; [`SearchError::Home`] if no
+    /// sharding has too many axes without a mesh, is given twice for one tensor, or for an unknown tensor; [`SearchError::Home`] if no
     /// schedule is legal with the given shardings; [`SearchError::Mesh`] if the mesh has more ranks than there are;
     /// [`SearchError::Lower`] if the kernel has a mistake, or no schedule is legal; [`SearchError::Cost`] if the
     /// machine has fewer devices, or lacks the device's speed.
@@ -194,15 +197,46 @@ impl<'a> Search<'a> {
     /// If it finds neither a schedule nor an error: a bug in polyshard.
     pub fn find(&self) -> Result<Choice, SearchError> {
         let start = Instant::now();
+        if self.schedule.steps().next().is_some() {
+            let homes = [self.schedule.kept()?, self.homes.clone()].concat();
+            return Self { schedule: Schedule::new(self.schedule.kernel()?.clone()), homes, ..self.clone() }.find();
+        }
+        if self.mesh.is_none() && !self.homes.is_empty() {
+            return self.on_all_meshes();
+        }
         let found = self.find_below(f64::INFINITY, &mut Open::default());
         let found = found.map_err(|why| why.with_enough(|memory| self.enough(memory, start)))?;
         Ok(found.expect("nothing is too slow; this is a bug in polyshard"))
     }
 
+    /// The best schedule on all meshes of the axes of the given shardings.
+    fn on_all_meshes(&self) -> Result<Choice, SearchError> {
+        let kernel = self.schedule.kernel()?;
+        self.check(kernel)?;
+        let start = Instant::now();
+        let meshes = given::meshes(&self.homes, &axis_names(&[kernel]), &extents(self.ranks));
+        let meshes: Vec<Mesh> =
+            meshes.into_iter().filter(|mesh| !self.all_ranks || mesh.size() == self.ranks).collect();
+        let (mut best, mut failed, mut open): (Option<Choice>, Option<SearchError>, _) = (None, None, Open::default());
+        for mesh in &meshes {
+            let limits = self.limits.since(start);
+            let below = best.as_ref().map_or(f64::INFINITY, |best| best.cost().seconds());
+            match (Self { limits, ..self.clone() }).on(mesh).find_below(below, &mut open) {
+                Ok(found) => best = found.or(best),
+                Err(why) => failed = Some(failed.map_or(why.clone(), |first| SearchError::first_or_least(first, why))),
+            }
+        }
+        match (best, failed) {
+            (Some(best), _) => Ok(Choice { open, considered: meshes.len(), ..best }),
+            (None, Some(failed)) => Err(failed),
+            (None, None) => Err(SearchError::NoGrid { kernel: kernel.name().to_string(), ranks: self.ranks }),
+        }
+    }
+
     /// As [`find`](Self::find), for schedules that take fewer seconds than this; `None` if no schedule does. Schedules
     /// that it does not examine are left open.
     pub(crate) fn find_below(&self, seconds: f64, open: &mut Open) -> Result<Option<Choice>, SearchError> {
-        let kernel = kernel_alone(&self.schedule)?;
+        let kernel = self.schedule.kernel()?;
         if self.ranks == 0 {
             return Err(SearchError::NoRanks);
         }
@@ -332,9 +366,7 @@ impl<'a> Search<'a> {
                 Err(SearchError::Memory { kernel, ranks: self.ranks, memory, least, is_least, enough })
             }
             (None, None, Some(failed)) if self.homes.is_empty() => Err(failed.into()),
-            (None, None, Some(failed)) => Err(SearchError::Home {
-                why: [Some(failed.message()), failed.help()].into_iter().flatten().collect::<Vec<_>>().join("; "),
-            }),
+            (None, None, Some(failed)) => Err(SearchError::home(&failed)),
             (None, None, None) => Err(SearchError::NoGrid { kernel: name(), ranks: self.ranks }),
         }
     }
@@ -344,21 +376,8 @@ impl<'a> Search<'a> {
         if let Some(mesh) = self.mesh.as_ref().filter(|mesh| mesh.size() > self.ranks) {
             return Err(SearchError::Mesh { mesh: mesh.to_string(), size: mesh.size(), ranks: self.ranks });
         }
-        for (nth, (tensor, clauses)) in self.homes.iter().enumerate() {
-            let said = |clauses: &[Clause]| clauses.iter().map(Clause::to_string).collect::<Vec<_>>().join(", ");
-            if self.mesh.is_none() {
-                return Err(SearchError::NoMeshOf { tensor: *tensor, home: said(clauses) });
-            }
-            if let Some((_, first)) = self.homes[..nth].iter().find(|(other, _)| other == tensor) {
-                let (first, second) = (said(first), said(clauses));
-                return Err(SearchError::Homes { tensor: *tensor, first, second });
-            }
-            if kernel.tensors().all(|other| other.name != *tensor) {
-                let tensors: Vec<_> = kernel.tensors().map(|tensor| tensor.name.to_string()).collect();
-                return Err(SearchError::NoTensor { tensor: *tensor, tensors: tensors.join(", ") });
-            }
-        }
-        Ok(())
+        let known: Vec<Name> = kernel.tensors().map(|tensor| tensor.name).collect();
+        given::check(&self.homes, self.mesh.as_ref(), &known)
     }
 
     /// Visits the ways to lay the loops of a grid over meshes.

@@ -23,6 +23,7 @@
 //! | --- | --- |
 //! | `grid`, `variant`, `space` | the schedules of a kernel |
 //! | `find`, `found`, `limits`, `enough` | the search, its state, its limits, and how many ranks would be enough |
+//! | `given` | shardings that are kept |
 //! | `choice`, `error` | the chosen schedules, or the reason for finding none |
 //! | `stages`, `sequence`, `stay`, `order`, `contraction` | several kernels, and the order in which operands are contracted |
 
@@ -32,6 +33,7 @@ mod enough;
 mod error;
 mod find;
 mod found;
+mod given;
 mod grid;
 mod limits;
 mod order;
@@ -51,9 +53,9 @@ pub use polyshard_polyhedral::{PANEL, Passes, Refused, appended, in_rounds};
 pub use sequence::SequenceSearch;
 
 use polyshard_machine::Machine;
-use polyshard_polyhedral::Schedule;
+use polyshard_polyhedral::{Block, Schedule};
 
-/// Finds schedules for a kernel.
+/// Finds schedules for a kernel or a block.
 ///
 /// ```
 /// use polyshard::prelude::*;
@@ -68,13 +70,46 @@ use polyshard_polyhedral::Schedule;
 /// assert_eq!(program.mesh().size(), choice.best().ranks());
 /// # Ok::<(), polyshard::Error>(())
 /// ```
+///
+/// For a [block](Block) it is a [`SequenceSearch`]. The `shard` steps of a schedule are kept, on the mesh of `on`, or else
+/// with the best extents of the axes that they name:
+///
+/// ```
+/// use polyshard::prelude::*;
+/// let machine = Machine::preset("a100")?.with_counts(&[4, 1])?;
+/// let block = kernel! {
+///     fn normalised(A: [f64; 4096, 4096], v: [f64; 4096]) -> y: [f64; 4096] {
+///         let z[i] = A[i, j] * v[j];
+///         let s = z[i] * z[i];
+///         y[i] = z[i] / sqrt(s);
+///     }
+/// };
+/// let (mesh, i) = (Mesh::new([("x", 4)]), Var::new("i"));
+/// let choice = block.shard("A", [i.at("x")]).auto(4, &machine).on(&mesh).find()?;
+/// assert_eq!(choice.program().sharding("A").to_string(), "[0 @ x]");
+/// assert_eq!(choice.program().mesh(), &mesh);
+/// # Ok::<(), polyshard::Error>(())
+/// ```
 pub trait Choose {
-    /// Returns the search for the fastest schedule of this kernel on at most `ranks` ranks, devices `0..` of the machine.
-    fn auto<'a>(&self, ranks: usize, machine: &'a Machine) -> Search<'a>;
+    /// The search.
+    type Search<'a>;
+
+    /// Returns the search for the fastest schedule on at most `ranks` ranks, devices `0..` of the machine.
+    fn auto<'a>(&self, ranks: usize, machine: &'a Machine) -> Self::Search<'a>;
 }
 
 impl Choose for Schedule {
+    type Search<'a> = Search<'a>;
+
     fn auto<'a>(&self, ranks: usize, machine: &'a Machine) -> Search<'a> {
         Search::new(self.clone(), ranks, machine)
+    }
+}
+
+impl Choose for Schedule<Block> {
+    type Search<'a> = SequenceSearch<'a>;
+
+    fn auto<'a>(&self, ranks: usize, machine: &'a Machine) -> SequenceSearch<'a> {
+        SequenceSearch::of_block(self, ranks, machine)
     }
 }

@@ -13,16 +13,17 @@ mod state;
 use crate::choice::{Choice, Open};
 use crate::error::{Enough, SearchError};
 use crate::find::permutations;
+use crate::given;
 use crate::limits::{Limits, limited};
 use crate::stages::{Around, Stage};
 use crate::variant::axis_names;
 use known::Known;
-use polyshard_dsl::{Continued, Rounds, Statement};
-use polyshard_layout::{Mesh, Name};
+use polyshard_dsl::{BlockKernel, Clause, Continued, Rounds, Statement};
+use polyshard_layout::{Mesh, Name, each_once};
 use polyshard_machine::Machine;
 #[cfg(doc)]
 use polyshard_planner::Sequence;
-use polyshard_polyhedral::{PANEL, Passes, Refused, Schedule};
+use polyshard_polyhedral::{Block, PANEL, Passes, Refused, Schedule};
 use polyshard_program::{Kernel, Program};
 use state::{Best, State};
 use std::time::Instant;
@@ -65,13 +66,64 @@ pub struct SequenceSearch<'a> {
     machine: &'a Machine,
     limits: Limits,
     of_few_meshes: bool,
+    mesh: Option<Mesh>,
+    /// The given shardings of values.
+    homes: Vec<(Name, Vec<Clause>)>,
+    /// A mistake in the block that is searched.
+    failed: Option<SearchError>,
 }
 
 impl<'a> SequenceSearch<'a> {
     /// Returns the search for a sequence without kernels yet, on at most `ranks` ranks, devices `0..` of the machine.
     pub fn new(ranks: usize, machine: &'a Machine) -> Self {
         let (stages, around, limits) = (Vec::new(), Around::default(), Limits::default());
-        Self { stages, around, ranks, machine, limits, of_few_meshes: false }
+        let (homes, mesh, failed) = (Vec::new(), None, None);
+        Self { stages, around, ranks, machine, limits, of_few_meshes: false, mesh, homes, failed }
+    }
+
+    /// The search for the schedules of the kernels of a block.
+    pub(crate) fn of_block(schedule: &Schedule<Block>, ranks: usize, machine: &'a Machine) -> Self {
+        let (block, mut search) = (schedule.block(), Self::new(ranks, machine));
+        for BlockKernel { kernel, previous, .. } in &block.kernels {
+            let inputs: Vec<Name> = kernel.inputs.iter().map(|(name, _)| *name).collect();
+            search = search.continued(&Schedule::from_spec(kernel.clone()), inputs, kernel.output.0, *previous);
+            search = search.statement(Statement { block: Some(0), apart: false });
+        }
+        search = search.rounds(block.rounds.clone());
+        search = block.results.iter().fold(search, |search, (name, value)| search.keep(*value).call(*value, *name));
+        let order = [&block.parameters, &block.results].map(|all| all.iter().copied());
+        let [inputs, outputs] = order;
+        search.around.order = [inputs.map(|(_, version)| version).collect(), outputs.map(|(name, _)| name).collect()];
+        match schedule.kept() {
+            Ok(homes) => search.homes = homes,
+            Err(error) => search.failed = Some(error.into()),
+        }
+        search
+    }
+
+    /// Lays all kernels over this mesh only.
+    pub fn on(self, mesh: &Mesh) -> Self {
+        Self { mesh: Some(mesh.clone()), ..self }
+    }
+
+    /// Fixes how a value is sharded for all kernels that read or write it, on the mesh of [`on`](Self::on), or else with
+    /// any extents of these axes. All other shardings are chosen.
+    ///
+    /// ```
+    /// use polyshard::prelude::*;
+    /// use polyshard::search::SequenceSearch;
+    /// let machine = Machine::preset("a100")?.with_counts(&[4, 1])?;
+    /// let product = kernel! {
+    ///     fn matmul(A: [f32; 4096, 4096], B: [f32; 4096, 4096]) -> C: [f32; 4096, 4096] { C[m, n] += A[m, k] * B[k, n] }
+    /// };
+    /// let search = SequenceSearch::new(4, &machine).stage(&product, ["X", "V"], "Y").stage(&product, ["Y", "W"], "Z");
+    /// let choice = search.shard("Y", [dim(1).at("x")]).find()?;
+    /// assert_eq!(choice.program().sharding("Y").to_string(), "[1 @ x]");
+    /// # Ok::<(), polyshard::Error>(())
+    /// ```
+    pub fn shard(mut self, value: impl Into<Name>, clauses: impl IntoIterator<Item = Clause>) -> Self {
+        self.homes.push((value.into(), clauses.into_iter().collect()));
+        self
     }
 
     /// Appends a kernel that reads the values `inputs`, in the kernel's order, and writes the value `output`.
@@ -225,9 +277,13 @@ impl<'a> SequenceSearch<'a> {
         if self.ranks == 0 {
             return Err(SearchError::NoRanks);
         }
+        if let Some(failed) = &self.failed {
+            return Err(failed.clone());
+        }
         let start = Instant::now();
         let kernels = self.stages.iter().map(|stage| stage.schedule.kernel()).collect::<Result<Vec<_>, _>>()?;
         self.around.check(kernels.len())?;
+        self.check_homes()?;
         // Report kernels that do not fit together before any search; schedules do not matter for that.
         let plain = self.stages.iter().map(|stage| plain(&stage.schedule)).collect::<Result<Vec<_>, _>>()?;
         self.around.sequence(&self.stages, &plain.iter().collect::<Vec<_>>()).build()?;
@@ -237,8 +293,9 @@ impl<'a> SequenceSearch<'a> {
         });
         let fixed = fixed.collect::<Result<Vec<_>, _>>()?;
         let known = Known::new(self, kernels, fixed);
-        let meshes = match known.fixed.iter().flatten().next() {
-            Some(first) => vec![first.mesh().clone()],
+        let given = self.mesh.iter().chain(known.fixed.iter().flatten().map(Program::mesh)).next();
+        let meshes = match given {
+            Some(mesh) => vec![mesh.clone()],
             None if self.is_long() => {
                 let mut extents = self.extents(|size| size == 1 || size == self.ranks);
                 extents.retain(|extents| extents.len() < MOST_AXES);
@@ -310,6 +367,7 @@ impl<'a> SequenceSearch<'a> {
                 let (kernel, enough) = (self.names(), Enough::NotSought);
                 Err(SearchError::Memory { kernel, ranks: self.ranks, memory, least, is_least, enough })
             }
+            (None, None, Some(SearchError::Lower(failed))) if !self.homes.is_empty() => Err(SearchError::home(&failed)),
             (None, None, Some(failed)) => Err(failed),
             (None, None, None) => Ok(None),
         }
@@ -334,20 +392,44 @@ impl<'a> SequenceSearch<'a> {
         }
     }
 
+    /// Checks the given mesh and shardings.
+    fn check_homes(&self) -> Result<(), SearchError> {
+        if let Some(mesh) = self.mesh.as_ref().filter(|mesh| mesh.size() > self.ranks) {
+            return Err(SearchError::Mesh { mesh: mesh.to_string(), size: mesh.size(), ranks: self.ranks });
+        }
+        let carried = self.around.rounds.iter().flat_map(|rounds| &rounds.carried);
+        let carried = carried.flat_map(|carry| [carry.first, carry.value, carry.next]);
+        let values = each_once(self.stages.iter().flat_map(Stage::values).chain(carried));
+        given::check(&self.homes, self.mesh.as_ref(), &values)
+    }
+
+    /// The given shardings of the tensors of a stage, with dimensions by number.
+    fn homes_of(&self, nth: usize, kernel: &Kernel) -> Vec<(Name, Vec<Clause>)> {
+        let home = |(tensor, value): (Name, Name)| {
+            let (_, clauses) = self.homes.iter().find(|(other, _)| *other == value)?;
+            let numbered = clauses.iter().map(|clause| given::numbered(clause, |index| self.dim(value, index)));
+            Some((tensor, numbered.collect()))
+        };
+        kernel.tensors().map(|tensor| tensor.name).zip(self.stages[nth].values()).filter_map(home).collect()
+    }
+
+    /// The dimension of a value that an index of a kernel runs over alone.
+    fn dim(&self, value: Name, index: Name) -> Option<usize> {
+        let kernels = self.stages.iter().filter_map(|stage| Some((stage, stage.schedule.kernel().ok()?)));
+        let mut accesses = kernels.flat_map(|(stage, kernel)| {
+            let accesses = kernel.value().accesses().into_iter().chain([kernel.target()]);
+            let of =
+                kernel.tensors().map(|tensor| tensor.name).zip(stage.values()).filter(|(_, other)| *other == value);
+            let of: Vec<Name> = of.map(|(tensor, _)| tensor).collect();
+            accesses.filter(move |access| of.contains(&access.tensor)).collect::<Vec<_>>()
+        });
+        accesses.find_map(|access| access.index.iter().position(|one| one.as_variable() == Some(index)))
+    }
+
     /// The extents of the meshes of up to [`MOST_AXES`] axes over at most this many ranks, for the requested sizes; in
     /// all orders if the machine has several levels.
     fn extents(&self, is_asked_for: impl Fn(usize) -> bool) -> Vec<Vec<usize>> {
-        let mut found: Vec<Vec<usize>> = vec![Vec::new()];
-        let mut all = found.clone();
-        for _ in 0..MOST_AXES {
-            let longer = |extents: &Vec<usize>| {
-                let most =
-                    extents.last().copied().unwrap_or(self.ranks).min(self.ranks / extents.iter().product::<usize>());
-                (2..=most).map(|next| extents.iter().copied().chain([next]).collect::<Vec<_>>()).collect::<Vec<_>>()
-            };
-            found = found.iter().flat_map(longer).collect();
-            all.extend(found.iter().cloned());
-        }
+        let mut all = extents(self.ranks);
         all.retain(|extents| is_asked_for(extents.iter().product()));
         let levels = self.machine.levels().iter().filter(|level| level.count > 1).count();
         if levels >= 2 {
@@ -359,11 +441,29 @@ impl<'a> SequenceSearch<'a> {
         all
     }
 
-    /// The meshes of these extents.
+    /// The meshes of these extents, whose axes are those of the given shardings if these name any.
     fn meshes(&self, kernels: &[&Kernel], extents: Vec<Vec<usize>>) -> Vec<Mesh> {
         let axes = axis_names(kernels);
-        extents.into_iter().map(|extents| Mesh::new(axes.iter().copied().zip(extents))).collect()
+        match self.homes.is_empty() {
+            true => extents.into_iter().map(|extents| Mesh::new(axes.iter().copied().zip(extents))).collect(),
+            false => given::meshes(&self.homes, &axes, &extents),
+        }
     }
+}
+
+/// The extents of the meshes of up to [`MOST_AXES`] axes over at most this many ranks, descending in each mesh.
+pub(crate) fn extents(ranks: usize) -> Vec<Vec<usize>> {
+    let mut found: Vec<Vec<usize>> = vec![Vec::new()];
+    let mut all = found.clone();
+    for _ in 0..MOST_AXES {
+        let longer = |extents: &Vec<usize>| {
+            let most = extents.last().copied().unwrap_or(ranks).min(ranks / extents.iter().product::<usize>());
+            (2..=most).map(|next| extents.iter().copied().chain([next]).collect::<Vec<_>>()).collect::<Vec<_>>()
+        };
+        found = found.iter().flat_map(longer).collect();
+        all.extend(found.iter().cloned());
+    }
+    all
 }
 
 /// The program of a schedule's kernel on one rank.

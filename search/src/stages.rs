@@ -45,6 +45,8 @@ pub(crate) struct Around {
     pub(crate) kept: Vec<Name>,
     /// Outputs, and the names that they have in the program.
     pub(crate) called: Vec<(Name, Name)>,
+    /// The order of inputs and that of outputs.
+    pub(crate) order: [Vec<Name>; 2],
 }
 
 impl Around {
@@ -56,7 +58,9 @@ impl Around {
         };
         let sequence = in_rounds(append, 0..programs.len(), &self.rounds);
         let sequence = self.kept.iter().fold(sequence, |sequence, value| sequence.keep(*value));
-        self.called.iter().fold(sequence, |sequence, (value, name)| sequence.call(*value, *name))
+        let sequence = self.called.iter().fold(sequence, |sequence, (value, name)| sequence.call(*value, *name));
+        let [inputs, outputs] = self.order.clone();
+        sequence.in_order(inputs, outputs)
     }
 
     /// The name that a value has in the program as an output, unless another output has taken it.

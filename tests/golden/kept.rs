@@ -20,51 +20,31 @@ pub fn mesh() -> Mesh {
 }
 
 /// Which rank owns which elements of `U`: [0 @ x].
-pub fn sharding_u_0() -> Sharding {
-    sharding(&mesh(), [11], [Placement::block(0, "x")])
-}
-
-/// Which rank owns which elements of `U'`: [0 @ x].
-pub fn sharding_u_1() -> Sharding {
+pub fn sharding_u() -> Sharding {
     sharding(&mesh(), [11], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `V`: [0 @ x].
-pub fn sharding_v_2() -> Sharding {
+fn sharding_v_2() -> Sharding {
     sharding(&mesh(), [11], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `W`: [0 @ x].
-pub fn sharding_w_3() -> Sharding {
+fn sharding_w_3() -> Sharding {
     sharding(&mesh(), [11], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `S`: [0 @ x].
-pub fn sharding_s_4() -> Sharding {
+pub fn sharding_s() -> Sharding {
     sharding(&mesh(), [11], [Placement::block(0, "x")])
 }
 
-/// Which rank owns which elements of `W'`: [0 @ x].
-pub fn sharding_w_5() -> Sharding {
-    sharding(&mesh(), [11], [Placement::block(0, "x")])
-}
-
-/// Which rank owns which elements of `V'`: [0 @ x].
-pub fn sharding_v_6() -> Sharding {
-    sharding(&mesh(), [11], [Placement::block(0, "x")])
-}
-
-/// Which rank owns which elements of `S'`: [0 @ x].
-pub fn sharding_s_7() -> Sharding {
-    sharding(&mesh(), [11], [Placement::block(0, "x")])
-}
-
-/// Runs the program on all ranks, which each return their shards of what it computes.
+/// Runs the program on all ranks, which each return their shards of `S`.
 ///
 /// # Errors
 /// As `Prepared::new` and `Prepared::run`.
-pub fn run(world: &World, u_0: &DistArray<i64>) -> Result<DistArray<i64>> {
-    Prepared::new(world)?.run(u_0)
+pub fn run(world: &World, u: &DistArray<i64>) -> Result<DistArray<i64>> {
+    Prepared::new(world)?.run(u)
 }
 
 /// What runs of the program need, made once.
@@ -98,20 +78,20 @@ impl<'world> Prepared<'world> {
             room_2: Room::new(1usize),
         })
     }
-    /// Runs the program on all ranks, which each return their shards of what it computes.
+    /// Runs the program on all ranks, which each return their shards of `S`.
     ///
     /// # Errors
     /// If the inputs are not sharded as the program expects them, or communication fails.
-    pub fn run(&mut self, u_0: &DistArray<i64>) -> Result<DistArray<i64>> {
-        u_0.expect("U", &sharding_u_0())?;
+    pub fn run(&mut self, u: &DistArray<i64>) -> Result<DistArray<i64>> {
+        u.expect("U", &sharding_u())?;
         let world = self.engine.restart();
-        let mut u_1: Cow<'_, DistArray<i64>> = Cow::Borrowed(u_0);
+        let mut u_1: Cow<'_, DistArray<i64>> = Cow::Borrowed(u);
         for _ in 0..2u64 {
             let mut v_2 = self.room_1.array(world, &sharding_v_2(), None)?;
             self.far_1(&u_1, &mut v_2)?;
             let mut w_3 = self.room_2.array(world, &sharding_w_3(), None)?;
             self.near_2(&u_1, &mut w_3)?;
-            let mut s_4 = self.room_0.array(world, &sharding_s_4(), None)?;
+            let mut s_4 = self.room_0.array(world, &sharding_s(), None)?;
             self.sum_3(&v_2, &w_3, &mut s_4)?;
             self.room_2.give_back(w_3);
             self.room_1.give_back(v_2);
@@ -121,12 +101,12 @@ impl<'world> Prepared<'world> {
             }
         }
         let u_1 = u_1.into_owned();
-        let mut w_5 = DistArray::filled(world, &sharding_w_5(), 0i64)?;
+        let mut w_5 = DistArray::filled(world, &sharding_w_3(), 0i64)?;
         self.near_4(&u_1, &mut w_5)?;
-        let mut v_6 = DistArray::filled(world, &sharding_v_6(), 0i64)?;
+        let mut v_6 = DistArray::filled(world, &sharding_v_2(), 0i64)?;
         self.far_5(&u_1, &mut v_6)?;
         drop(u_1);
-        let mut s_7 = DistArray::filled(world, &sharding_s_7(), 0i64)?;
+        let mut s_7 = DistArray::filled(world, &sharding_s(), 0i64)?;
         self.sum_6(&v_6, &w_5, &mut s_7)?;
         drop(w_5);
         drop(v_6);
@@ -308,7 +288,7 @@ fn far_1_table() -> Kernel<'static> {
             "V[i] = (U[i - 2] else 1) + 2 * (U[i + 2] else 0)",
             &mesh(),
             Assign::Set,
-            [&sharding_u_1(), &sharding_v_2()],
+            [&sharding_u(), &sharding_v_2()],
         )
         .transfers([u_tile, v_tile])
         .overwrites()
@@ -326,7 +306,7 @@ fn near_2_table() -> Kernel<'static> {
             "V[i] = U[i] - (U[i + 1] else 3)",
             &mesh(),
             Assign::Set,
-            [&sharding_u_1(), &sharding_w_3()],
+            [&sharding_u(), &sharding_w_3()],
         )
         .transfers([u_tile, v_tile])
         .overwrites()
@@ -346,7 +326,7 @@ fn sum_3_table() -> Kernel<'static> {
             "S[i] = V[i] + W[i]",
             &mesh(),
             Assign::Set,
-            [&sharding_v_2(), &sharding_w_3(), &sharding_s_4()],
+            [&sharding_v_2(), &sharding_w_3(), &sharding_s()],
         )
         .transfers([v_tile, w_tile, s_tile])
         .overwrites()
@@ -370,7 +350,7 @@ fn near_4_table() -> Kernel<'static> {
             "V[i] = U[i] - (U[i + 1] else 3)",
             &mesh(),
             Assign::Set,
-            [&sharding_u_1(), &sharding_w_5()],
+            [&sharding_u(), &sharding_w_3()],
         )
         .transfers([u_tile, v_tile])
         .overwrites()
@@ -388,7 +368,7 @@ fn far_5_table() -> Kernel<'static> {
             "V[i] = (U[i - 2] else 1) + 2 * (U[i + 2] else 0)",
             &mesh(),
             Assign::Set,
-            [&sharding_u_1(), &sharding_v_6()],
+            [&sharding_u(), &sharding_v_2()],
         )
         .transfers([u_tile, v_tile])
         .overwrites()
@@ -408,7 +388,7 @@ fn sum_6_table() -> Kernel<'static> {
             "S[i] = V[i] + W[i]",
             &mesh(),
             Assign::Set,
-            [&sharding_v_6(), &sharding_w_5(), &sharding_s_7()],
+            [&sharding_v_2(), &sharding_w_3(), &sharding_s()],
         )
         .transfers([v_tile, w_tile, s_tile])
         .overwrites()

@@ -28,71 +28,51 @@ pub fn mesh() -> Mesh {
 }
 
 /// Which rank owns which elements of `A`: [0 @ x].
-pub fn sharding_a_0() -> Sharding {
+pub fn sharding_a() -> Sharding {
     sharding(&mesh(), [7], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `C`: [0 @ x].
-pub fn sharding_c_1() -> Sharding {
+pub fn sharding_c() -> Sharding {
     sharding(&mesh(), [7], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `s`: replicated.
-pub fn sharding_s_2() -> Sharding {
-    Sharding::replicated(&mesh(), &[])
-}
-
-/// Which rank owns which elements of `C'`: [0 @ x].
-pub fn sharding_c_3() -> Sharding {
-    sharding(&mesh(), [7], [Placement::block(0, "x")])
-}
-
-/// Which rank owns which elements of `A'`: [0 @ x].
-pub fn sharding_a_4() -> Sharding {
-    sharding(&mesh(), [7], [Placement::block(0, "x")])
-}
-
-/// Which rank owns which elements of `A''`: [0 @ x].
-pub fn sharding_a_5() -> Sharding {
-    sharding(&mesh(), [7], [Placement::block(0, "x")])
-}
-
-/// Which rank owns which elements of `s'`: replicated.
-pub fn sharding_s_6() -> Sharding {
+pub fn sharding_s() -> Sharding {
     Sharding::replicated(&mesh(), &[])
 }
 
 /// Which rank owns which elements of `B`: [0 @ x].
-pub fn sharding_b_7() -> Sharding {
+fn sharding_b_7() -> Sharding {
     sharding(&mesh(), [7], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `t`: replicated.
-pub fn sharding_t_8() -> Sharding {
+fn sharding_t_8() -> Sharding {
     Sharding::replicated(&mesh(), &[])
 }
 
 /// Which rank owns which elements of `D`: [0 @ x].
-pub fn sharding_d_9() -> Sharding {
+fn sharding_d_9() -> Sharding {
     sharding(&mesh(), [7], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `E`: [0 @ x].
-pub fn sharding_e_10() -> Sharding {
+fn sharding_e_10() -> Sharding {
     sharding(&mesh(), [7], [Placement::block(0, "x")])
 }
 
-/// Runs the program on all ranks, which each return their shards of what it computes.
+/// Runs the program on all ranks, which each return their shards of `C`.
 ///
 /// # Errors
 /// As `Prepared::new` and `Prepared::run`.
 pub fn run(
     world: &World,
-    a_0: &DistArray<i64>,
-    c_1: &DistArray<i64>,
-    s_2: &DistArray<i64>,
+    a: &DistArray<i64>,
+    c: &DistArray<i64>,
+    s: &DistArray<i64>,
 ) -> Result<DistArray<i64>> {
-    Prepared::new(world)?.run(a_0, c_1, s_2)
+    Prepared::new(world)?.run(a, c, s)
 }
 
 /// What runs of the program need, made once.
@@ -121,26 +101,26 @@ impl<'world> Prepared<'world> {
             room_3: Room::new(2usize),
         })
     }
-    /// Runs the program on all ranks, which each return their shards of what it computes.
+    /// Runs the program on all ranks, which each return their shards of `C`.
     ///
     /// # Errors
     /// If the inputs are not sharded as the program expects them, or communication fails.
     pub fn run(
         &mut self,
-        a_0: &DistArray<i64>,
-        c_1: &DistArray<i64>,
-        s_2: &DistArray<i64>,
+        a: &DistArray<i64>,
+        c: &DistArray<i64>,
+        s: &DistArray<i64>,
     ) -> Result<DistArray<i64>> {
-        a_0.expect("A", &sharding_a_0())?;
-        c_1.expect("C", &sharding_c_1())?;
-        s_2.expect("s", &sharding_s_2())?;
+        a.expect("A", &sharding_a())?;
+        c.expect("C", &sharding_c())?;
+        s.expect("s", &sharding_s())?;
         let world = self.engine.restart();
-        let mut c_3: Cow<'_, DistArray<i64>> = Cow::Borrowed(c_1);
+        let mut c_3: Cow<'_, DistArray<i64>> = Cow::Borrowed(c);
         for _ in 0..2u64 {
-            let mut a_4: Cow<'_, DistArray<i64>> = Cow::Borrowed(a_0);
+            let mut a_4: Cow<'_, DistArray<i64>> = Cow::Borrowed(a);
             for _ in 0..3u64 {
                 let mut a_5: Cow<'_, DistArray<i64>> = Cow::Borrowed(&a_4);
-                let mut s_6: Cow<'_, DistArray<i64>> = Cow::Borrowed(s_2);
+                let mut s_6: Cow<'_, DistArray<i64>> = Cow::Borrowed(s);
                 for round in 0..2u64 {
                     let mut b_7 = self.room_0.array(world, &sharding_b_7(), None)?;
                     self.engine.begin_version(0, &mut b_7, &a_5);
@@ -335,7 +315,7 @@ fn inner_1_table() -> Kernel<'static> {
             "B[i] = A[i - 1] + C[i + 1] for i in 1..6",
             &mesh(),
             Assign::Set,
-            [&sharding_a_5(), &sharding_c_3(), &sharding_b_7()],
+            [&sharding_a(), &sharding_c(), &sharding_b_7()],
         )
         .transfers([a_tile, c_tile, b_tile])
         .writes(&[1], &[&[1]], &[5])
@@ -359,7 +339,7 @@ fn up_2_table() -> Kernel<'static> {
             "t[] max= max(A[i], s[]) + 1",
             &mesh(),
             Assign::Max,
-            [&sharding_b_7(), &sharding_s_6(), &sharding_t_8()],
+            [&sharding_b_7(), &sharding_s(), &sharding_t_8()],
         )
         .transfers([a_tile, s_tile, t_tile])
 }
@@ -377,7 +357,7 @@ fn tail_3_table() -> Kernel<'static> {
             "B[i] += A[i] - s[] for i in 2..7",
             &mesh(),
             Assign::Add,
-            [&sharding_a_5(), &sharding_s_6(), &sharding_d_9()],
+            [&sharding_a(), &sharding_s(), &sharding_d_9()],
         )
         .transfers([a_tile, s_tile, b_tile])
         .writes(&[2], &[&[1]], &[5])
@@ -408,7 +388,7 @@ fn inner_4_table() -> Kernel<'static> {
             "B[i] = A[i - 1] + C[i + 1] for i in 1..6",
             &mesh(),
             Assign::Set,
-            [&sharding_a_4(), &sharding_c_3(), &sharding_e_10()],
+            [&sharding_a(), &sharding_c(), &sharding_e_10()],
         )
         .transfers([a_tile, c_tile, b_tile])
         .writes(&[1], &[&[1]], &[5])

@@ -23,7 +23,7 @@ pub fn sharding_a_0() -> Sharding {
 }
 
 /// Which rank owns which elements of `A'`: [0 @ y, 1 @ x].
-pub fn sharding_a_1() -> Sharding {
+fn sharding_a_1() -> Sharding {
     sharding(&mesh(), [24, 10], [Placement::block(0, "y"), Placement::block(1, "x")])
 }
 
@@ -36,12 +36,12 @@ pub fn sharding_a_2() -> Sharding {
     )
 }
 
-/// Runs the program on all ranks, which each return their shards of what it computes.
+/// Runs the program on all ranks, which each return their shards of `A`.
 ///
 /// # Errors
 /// As `Prepared::new` and `Prepared::run`.
-pub fn run(world: &World, a_0: &DistArray<f32>) -> Result<DistArray<f32>> {
-    Prepared::new(world)?.run(a_0)
+pub fn run(world: &World, a: &DistArray<f32>) -> Result<DistArray<f32>> {
+    Prepared::new(world)?.run(a)
 }
 
 /// What runs of the program need, made once.
@@ -59,15 +59,15 @@ impl<'world> Prepared<'world> {
             engine: Engine::new(world, [])?.with_moves(moves(world)?),
         })
     }
-    /// Runs the program on all ranks, which each return their shards of what it computes.
+    /// Runs the program on all ranks, which each return their shards of `A`.
     ///
     /// # Errors
     /// If the inputs are not sharded as the program expects them, or communication fails.
-    pub fn run(&mut self, a_0: &DistArray<f32>) -> Result<DistArray<f32>> {
-        a_0.expect("A", &sharding_a_0())?;
+    pub fn run(&mut self, a: &DistArray<f32>) -> Result<DistArray<f32>> {
+        a.expect("A", &sharding_a_0())?;
         self.engine.restart();
         let mut a_1 = self.engine.target_of_move(0)?;
-        self.engine.run_move(0, a_0, &mut a_1)?;
+        self.engine.run_move(0, a, &mut a_1)?;
         let mut a_2 = self.engine.target_of_move(1)?;
         self.engine.run_move(1, &a_1, &mut a_2)?;
         drop(a_1);

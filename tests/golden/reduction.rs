@@ -22,12 +22,12 @@ pub fn sharding_gradient_1() -> Sharding {
     Sharding::replicated(&mesh(), &[70001])
 }
 
-/// Runs the program on all ranks, which each return their shards of what it computes.
+/// Runs the program on all ranks, which each return their shards of `gradient`.
 ///
 /// # Errors
 /// As `Prepared::new` and `Prepared::run`.
-pub fn run(world: &World, gradient_0: &DistArray<f64>) -> Result<DistArray<f64>> {
-    Prepared::new(world)?.run(gradient_0)
+pub fn run(world: &World, gradient: &DistArray<f64>) -> Result<DistArray<f64>> {
+    Prepared::new(world)?.run(gradient)
 }
 
 /// What runs of the program need, made once.
@@ -45,15 +45,15 @@ impl<'world> Prepared<'world> {
             engine: Engine::new(world, [])?.with_moves(moves(world)?),
         })
     }
-    /// Runs the program on all ranks, which each return their shards of what it computes.
+    /// Runs the program on all ranks, which each return their shards of `gradient`.
     ///
     /// # Errors
     /// If the inputs are not sharded as the program expects them, or communication fails.
-    pub fn run(&mut self, gradient_0: &DistArray<f64>) -> Result<DistArray<f64>> {
-        gradient_0.expect("gradient", &sharding_gradient_0())?;
+    pub fn run(&mut self, gradient: &DistArray<f64>) -> Result<DistArray<f64>> {
+        gradient.expect("gradient", &sharding_gradient_0())?;
         self.engine.restart();
         let mut gradient_1 = self.engine.target_of_move(0)?;
-        self.engine.run_move(0, gradient_0, &mut gradient_1)?;
+        self.engine.run_move(0, gradient, &mut gradient_1)?;
         Ok(gradient_1)
     }
 }

@@ -19,52 +19,52 @@ pub fn mesh() -> Mesh {
 }
 
 /// Which rank owns which elements of `X`: replicated.
-pub fn sharding_x_0() -> Sharding {
+pub fn sharding_x() -> Sharding {
     Sharding::replicated(&mesh(), &[5, 4])
 }
 
 /// Which rank owns which elements of `W`: [1 @ x].
-pub fn sharding_w_1() -> Sharding {
+pub fn sharding_w() -> Sharding {
     sharding(&mesh(), [4, 7], [Placement::block(1, "x")])
 }
 
 /// Which rank owns which elements of `scale_of`: [0 @ x].
-pub fn sharding_scale_of_2() -> Sharding {
+pub fn sharding_scale_of() -> Sharding {
     sharding(&mesh(), [7, 6], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `Y`: [1 @ x].
-pub fn sharding_y_3() -> Sharding {
+fn sharding_y_3() -> Sharding {
     sharding(&mesh(), [5, 7], [Placement::block(1, "x")])
 }
 
 /// Which rank owns which elements of `Y'`: [0 @ x].
-pub fn sharding_y_4() -> Sharding {
+fn sharding_y_4() -> Sharding {
     sharding(&mesh(), [5, 7], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `scale_of'`: replicated.
-pub fn sharding_scale_of_5() -> Sharding {
+fn sharding_scale_of_5() -> Sharding {
     Sharding::replicated(&mesh(), &[7, 6])
 }
 
 /// Which rank owns which elements of `Z`: [0 @ x].
-pub fn sharding_z_6() -> Sharding {
+pub fn sharding_z() -> Sharding {
     sharding(&mesh(), [5, 6], [Placement::block(0, "x")])
 }
 
-/// Runs the program on all ranks, which each return their shards of what it computes.
+/// Runs the program on all ranks, which each return their shards of `Z`.
 ///
 /// # Errors
 /// As `Prepared::new` and `Prepared::run`.
 pub fn run(
     world: &World,
-    x_0: &DistArray<i64>,
-    w_1: &DistArray<i64>,
-    scale_of_2: &DistArray<i64>,
-    scale_of_2_: i64,
+    x: &DistArray<i64>,
+    w: &DistArray<i64>,
+    scale_of: &DistArray<i64>,
+    scale: i64,
 ) -> Result<DistArray<i64>> {
-    Prepared::new(world)?.run(x_0, w_1, scale_of_2, scale_of_2_)
+    Prepared::new(world)?.run(x, w, scale_of, scale)
 }
 
 /// What runs of the program need, made once.
@@ -83,31 +83,31 @@ impl<'world> Prepared<'world> {
                 .with_moves(moves(world)?),
         })
     }
-    /// Runs the program on all ranks, which each return their shards of what it computes.
+    /// Runs the program on all ranks, which each return their shards of `Z`.
     ///
     /// # Errors
     /// If the inputs are not sharded as the program expects them, or communication fails.
     pub fn run(
         &mut self,
-        x_0: &DistArray<i64>,
-        w_1: &DistArray<i64>,
-        scale_of_2: &DistArray<i64>,
-        scale_of_2_: i64,
+        x: &DistArray<i64>,
+        w: &DistArray<i64>,
+        scale_of: &DistArray<i64>,
+        scale: i64,
     ) -> Result<DistArray<i64>> {
-        x_0.expect("X", &sharding_x_0())?;
-        w_1.expect("W", &sharding_w_1())?;
-        scale_of_2.expect("scale_of", &sharding_scale_of_2())?;
+        x.expect("X", &sharding_x())?;
+        w.expect("W", &sharding_w())?;
+        scale_of.expect("scale_of", &sharding_scale_of())?;
         let world = self.engine.restart();
         let mut scale_of_5 = self.engine.target_of_move(1)?;
-        self.engine.begin_move(1, scale_of_2, &mut scale_of_5)?;
+        self.engine.begin_move(1, scale_of, &mut scale_of_5)?;
         let mut y_3 = DistArray::filled(world, &sharding_y_3(), 0i64)?;
-        self.first_1(x_0, w_1, &mut y_3)?;
+        self.first_1(x, w, &mut y_3)?;
         let mut y_4 = self.engine.target_of_move(0)?;
         self.engine.run_move(0, &y_3, &mut y_4)?;
         drop(y_3);
-        self.engine.end_move(1, scale_of_2, &mut scale_of_5)?;
-        let mut z_6 = DistArray::filled(world, &sharding_z_6(), 0i64)?;
-        self.second_2(&y_4, &scale_of_5, &mut z_6, scale_of_2_)?;
+        self.engine.end_move(1, scale_of, &mut scale_of_5)?;
+        let mut z_6 = DistArray::filled(world, &sharding_z(), 0i64)?;
+        self.second_2(&y_4, &scale_of_5, &mut z_6, scale)?;
         drop(scale_of_5);
         drop(y_4);
         Ok(z_6)
@@ -182,7 +182,7 @@ fn first_1_table() -> Kernel<'static> {
             "Y[m, n] += X[m, k] * W[k, n]",
             &mesh(),
             Assign::Add,
-            [&sharding_x_0(), &sharding_w_1(), &sharding_y_3()],
+            [&sharding_x(), &sharding_w(), &sharding_y_3()],
         )
         .transfers([x_tile, w_tile, y_tile])
 }
@@ -200,7 +200,7 @@ fn second_2_table() -> Kernel<'static> {
             "Z[m, n] += scale * Y[m, k] * scale_of[k, n]",
             &mesh(),
             Assign::Add,
-            [&sharding_y_4(), &sharding_scale_of_5(), &sharding_z_6()],
+            [&sharding_y_4(), &sharding_scale_of_5(), &sharding_z()],
         )
         .transfers([y_tile, scale_of_tile, z_tile])
 }
@@ -218,7 +218,7 @@ fn moves(world: &World) -> Result<[Redistribution; 2]> {
     // scale_of' = scale_of: all_gather(x), at most 288 bytes received per rank
     let scale_of_5 = Redistribution::by(
         world,
-        &sharding_scale_of_2(),
+        &sharding_scale_of(),
         None,
         &sharding_scale_of_5(),
         &Route::from(Leg::collective([0], Owners::Parts)),

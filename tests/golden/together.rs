@@ -17,41 +17,41 @@ pub fn mesh() -> Mesh {
 }
 
 /// Which rank owns which elements of `A`: [0 @ x, 1 @ y].
-pub fn sharding_a_0() -> Sharding {
+pub fn sharding_a() -> Sharding {
     sharding(&mesh(), [5, 9], [Placement::block(0, "x"), Placement::block(1, "y")])
 }
 
 /// Which rank owns which elements of `B`: [0 @ x, 1 @ y].
-pub fn sharding_b_1() -> Sharding {
+pub fn sharding_b() -> Sharding {
     sharding(&mesh(), [9, 7], [Placement::block(0, "x"), Placement::block(1, "y")])
 }
 
 /// Which rank owns which elements of `C`: [0 @ x, 1 @ y].
-pub fn sharding_c_2() -> Sharding {
+pub fn sharding_c() -> Sharding {
     sharding(&mesh(), [5, 7], [Placement::block(0, "x"), Placement::block(1, "y")])
 }
 
 /// Which rank owns which elements of `E`: [0 @ x, 1 @ y].
-pub fn sharding_e_3() -> Sharding {
+pub fn sharding_e() -> Sharding {
     sharding(&mesh(), [5, 9], [Placement::block(0, "x"), Placement::block(1, "y")])
 }
 
 /// Which rank owns which elements of `D`: [0 @ x, 1 @ y].
-pub fn sharding_d_4() -> Sharding {
+pub fn sharding_d() -> Sharding {
     sharding(&mesh(), [5, 7], [Placement::block(0, "x"), Placement::block(1, "y")])
 }
 
-/// Runs the program on all ranks, which each return their shards of what it computes.
+/// Runs the program on all ranks, which each return their shards of `C`, `D`.
 ///
 /// # Errors
 /// As `Prepared::new` and `Prepared::run`.
 pub fn run(
     world: &World,
-    a_0: &DistArray<i64>,
-    b_1: &DistArray<i64>,
-    e_3: &DistArray<i64>,
+    a: &DistArray<i64>,
+    b: &DistArray<i64>,
+    e: &DistArray<i64>,
 ) -> Result<(DistArray<i64>, DistArray<i64>)> {
-    Prepared::new(world)?.run(a_0, b_1, e_3)
+    Prepared::new(world)?.run(a, b, e)
 }
 
 /// What runs of the program need, made once.
@@ -69,23 +69,23 @@ impl<'world> Prepared<'world> {
             engine: Engine::new(world, [product_1_table(), product_2_table()])?,
         })
     }
-    /// Runs the program on all ranks, which each return their shards of what it computes.
+    /// Runs the program on all ranks, which each return their shards of `C`, `D`.
     ///
     /// # Errors
     /// If the inputs are not sharded as the program expects them, or communication fails.
     pub fn run(
         &mut self,
-        a_0: &DistArray<i64>,
-        b_1: &DistArray<i64>,
-        e_3: &DistArray<i64>,
+        a: &DistArray<i64>,
+        b: &DistArray<i64>,
+        e: &DistArray<i64>,
     ) -> Result<(DistArray<i64>, DistArray<i64>)> {
-        a_0.expect("A", &sharding_a_0())?;
-        b_1.expect("B", &sharding_b_1())?;
-        e_3.expect("E", &sharding_e_3())?;
+        a.expect("A", &sharding_a())?;
+        b.expect("B", &sharding_b())?;
+        e.expect("E", &sharding_e())?;
         let world = self.engine.restart();
-        let mut c_2 = DistArray::filled(world, &sharding_c_2(), 0i64)?;
-        let mut d_4 = DistArray::filled(world, &sharding_d_4(), 0i64)?;
-        self.product_1(a_0, b_1, e_3, b_1, &mut c_2, &mut d_4)?;
+        let mut c_2 = DistArray::filled(world, &sharding_c(), 0i64)?;
+        let mut d_4 = DistArray::filled(world, &sharding_d(), 0i64)?;
+        self.product_1(a, b, e, b, &mut c_2, &mut d_4)?;
         Ok((c_2, d_4))
     }
     /// `C[m, n] += A[m, k] * B[k, n]`, together with `C[m, n] += A[m, k] * B[k, n]`.
@@ -200,7 +200,7 @@ fn product_1_table() -> Kernel<'static> {
             "C[m, n] += A[m, k] * B[k, n]",
             &mesh(),
             Assign::Add,
-            [&sharding_a_0(), &sharding_b_1(), &sharding_c_2()],
+            [&sharding_a(), &sharding_b(), &sharding_c()],
         )
         .loops([4])
         .transfers([a_tile, b_tile, c_tile])
@@ -227,7 +227,7 @@ fn product_2_table() -> Kernel<'static> {
             "C[m, n] += A[m, k] * B[k, n]",
             &mesh(),
             Assign::Add,
-            [&sharding_e_3(), &sharding_b_1(), &sharding_d_4()],
+            [&sharding_e(), &sharding_b(), &sharding_d()],
         )
         .loops([4])
         .transfers([a_tile_, b_tile_, c_tile_])

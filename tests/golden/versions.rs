@@ -32,7 +32,7 @@ pub fn mesh() -> Mesh {
 }
 
 /// Which rank owns which elements of `B`: [0 @ x].
-pub fn sharding_b_0() -> Sharding {
+pub fn sharding_b() -> Sharding {
     sharding(&mesh(), [7], [Placement::block(0, "x")])
 }
 
@@ -42,57 +42,57 @@ pub fn sharding_x_1() -> Sharding {
 }
 
 /// Which rank owns which elements of `A`: [0 @ x].
-pub fn sharding_a_2() -> Sharding {
+pub fn sharding_a() -> Sharding {
     sharding(&mesh(), [7, 7], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `X1`: [0 @ x].
-pub fn sharding_x1_3() -> Sharding {
+fn sharding_x1_3() -> Sharding {
     sharding(&mesh(), [7], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `B'`: replicated.
-pub fn sharding_b_4() -> Sharding {
+fn sharding_b_4() -> Sharding {
     Sharding::replicated(&mesh(), &[7])
 }
 
 /// Which rank owns which elements of `X2`: [0 @ x].
-pub fn sharding_x2_5() -> Sharding {
+fn sharding_x2_5() -> Sharding {
     sharding(&mesh(), [7], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `V`: [0 @ x].
-pub fn sharding_v_6() -> Sharding {
+fn sharding_v_6() -> Sharding {
     sharding(&mesh(), [7], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `V1`: [0 @ x].
-pub fn sharding_v1_7() -> Sharding {
+fn sharding_v1_7() -> Sharding {
     sharding(&mesh(), [7], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `V1'`: replicated.
-pub fn sharding_v1_8() -> Sharding {
+fn sharding_v1_8() -> Sharding {
     Sharding::replicated(&mesh(), &[7])
 }
 
 /// Which rank owns which elements of `V2`: replicated.
-pub fn sharding_v2_9() -> Sharding {
+fn sharding_v2_9() -> Sharding {
     Sharding::replicated(&mesh(), &[7])
 }
 
 /// Which rank owns which elements of `V2'`: [0 @ x].
-pub fn sharding_v2_10() -> Sharding {
+fn sharding_v2_10() -> Sharding {
     sharding(&mesh(), [7], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `V3`: [0 @ x].
-pub fn sharding_v3_11() -> Sharding {
+fn sharding_v3_11() -> Sharding {
     sharding(&mesh(), [7], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `V'`: replicated.
-pub fn sharding_v_12() -> Sharding {
+fn sharding_v_12() -> Sharding {
     Sharding::replicated(&mesh(), &[7])
 }
 
@@ -101,17 +101,17 @@ pub fn sharding_x_13() -> Sharding {
     Sharding::replicated(&mesh(), &[7])
 }
 
-/// Runs the program on all ranks, which each return their shards of what it computes.
+/// Runs the program on all ranks, which each return their shards of `X`.
 ///
 /// # Errors
 /// As `Prepared::new` and `Prepared::run`.
 pub fn run(
     world: &World,
-    b_0: &DistArray<i64>,
-    x_1: &DistArray<i64>,
-    a_2: &DistArray<i64>,
+    b: &DistArray<i64>,
+    x: &DistArray<i64>,
+    a: &DistArray<i64>,
 ) -> Result<DistArray<i64>> {
-    Prepared::new(world)?.run(b_0, x_1, a_2)
+    Prepared::new(world)?.run(b, x, a)
 }
 
 /// What runs of the program need, made once.
@@ -148,28 +148,28 @@ impl<'world> Prepared<'world> {
             room_3: Room::new(1usize),
         })
     }
-    /// Runs the program on all ranks, which each return their shards of what it computes.
+    /// Runs the program on all ranks, which each return their shards of `X`.
     ///
     /// # Errors
     /// If the inputs are not sharded as the program expects them, or communication fails.
     pub fn run(
         &mut self,
-        b_0: &DistArray<i64>,
-        x_1: &DistArray<i64>,
-        a_2: &DistArray<i64>,
+        b: &DistArray<i64>,
+        x: &DistArray<i64>,
+        a: &DistArray<i64>,
     ) -> Result<DistArray<i64>> {
-        b_0.expect("B", &sharding_b_0())?;
-        x_1.expect("X", &sharding_x_1())?;
-        a_2.expect("A", &sharding_a_2())?;
+        b.expect("B", &sharding_b())?;
+        x.expect("X", &sharding_x_1())?;
+        a.expect("A", &sharding_a())?;
         let world = self.engine.restart();
         let mut x1_3 = DistArray::filled(world, &sharding_x1_3(), 0i64)?;
-        self.engine.begin_version(0, &mut x1_3, x_1);
-        self.inside_1(b_0, &mut x1_3)?;
+        self.engine.begin_version(0, &mut x1_3, x);
+        self.inside_1(b, &mut x1_3)?;
         let mut b_4 = self.engine.target_of_move(0)?;
-        self.engine.run_move(0, b_0, &mut b_4)?;
+        self.engine.run_move(0, b, &mut b_4)?;
         let mut x2_5 = DistArray::filled(world, &sharding_x2_5(), 0i64)?;
         x2_5.block_mut().copy_from_slice(x1_3.block());
-        self.product_2(a_2, &b_4, &mut x2_5)?;
+        self.product_2(a, &b_4, &mut x2_5)?;
         drop(x1_3);
         drop(b_4);
         let mut v_6: Cow<'_, DistArray<i64>> = Cow::Borrowed(&x2_5);
@@ -182,13 +182,13 @@ impl<'world> Prepared<'world> {
             self.room_2.give_back(v1_7);
             let mut v2_9 = self.room_2.array(world, &sharding_v2_9(), None)?;
             v2_9.block_mut().copy_from_slice(v1_8.block());
-            self.least_4(b_0, &mut v2_9)?;
+            self.least_4(b, &mut v2_9)?;
             self.room_1.give_back(v1_8);
             let mut v2_10 = self.room_1.array(world, &sharding_v2_10(), None)?;
             self.engine.run_move(2, &v2_9, &mut v2_10)?;
             let mut v3_11 = self.room_0.array(world, &sharding_v3_11(), None)?;
             v3_11.block_mut().copy_from_slice(v2_10.block());
-            self.product_5(a_2, &v2_9, &mut v3_11)?;
+            self.product_5(a, &v2_9, &mut v3_11)?;
             self.room_1.give_back(v2_10);
             self.room_2.give_back(v2_9);
             let next_0 = Cow::Owned(v3_11);
@@ -375,7 +375,7 @@ fn inside_1_table() -> Kernel<'static> {
             "Y[i] = X[i - 1] - X[i + 1] for i in 1..6",
             &mesh(),
             Assign::Set,
-            [&sharding_b_0(), &sharding_x1_3()],
+            [&sharding_b(), &sharding_x1_3()],
         )
         .transfers([x_tile, y_tile])
         .writes(&[1], &[&[1]], &[5])
@@ -396,7 +396,7 @@ fn product_2_table() -> Kernel<'static> {
             "Y[i] += A[i, k] * X[k]",
             &mesh(),
             Assign::Add,
-            [&sharding_a_2(), &sharding_b_4(), &sharding_x2_5()],
+            [&sharding_a(), &sharding_b_4(), &sharding_x2_5()],
         )
         .transfers([a_tile, x_tile, y_tile])
 }
@@ -444,7 +444,7 @@ fn least_4_table() -> Kernel<'static> {
             "Y[i] min= 3 * X[i] for i in 2..7",
             &mesh(),
             Assign::Min,
-            [&sharding_b_0(), &sharding_v2_9()],
+            [&sharding_b(), &sharding_v2_9()],
         )
         .transfers([x_tile, y_tile])
         .writes(&[2], &[&[1]], &[5])
@@ -463,7 +463,7 @@ fn product_5_table() -> Kernel<'static> {
             "Y[i] += A[i, k] * X[k]",
             &mesh(),
             Assign::Add,
-            [&sharding_a_2(), &sharding_v2_9(), &sharding_v3_11()],
+            [&sharding_a(), &sharding_v2_9(), &sharding_v3_11()],
         )
         .transfers([a_tile, x_tile, y_tile])
 }
@@ -496,7 +496,7 @@ fn moves(world: &World) -> Result<[Redistribution; 4]> {
     // B' = B: all_gather(x), at most 48 bytes received per rank
     let b_4 = Redistribution::by(
         world,
-        &sharding_b_0(),
+        &sharding_b(),
         None,
         &sharding_b_4(),
         &Route::from(Leg::collective([0], Owners::Parts)),

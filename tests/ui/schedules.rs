@@ -26,6 +26,27 @@ kernel! {
 }
 
 kernel! {
+    fn block_of_two_extents(A: [f64; 8], B: [f64; 9]) -> (A, s: f64) { A[i] = A[i] / 2.0; s = B[i] * B[i]; }
+    mesh(x: 2)
+    .distribute([i], [io], [ii])
+}
+
+kernel! {
+    fn block_step(A: [f64; 8]) -> (A, s: f64) { A[i] = A[i] / 2.0; s = A[i] * A[i]; }
+    mesh(x: 2)
+    .distribute([i], [io], [ii])
+    .split(q, qo, qi, 2)
+}
+
+kernel! {
+    fn block_with_variables(A: [f64; N]) -> (A, s: f64) {
+        repeat(rounds, until s < tolerance) { A[i] = A[i] / 2.0; s = A[i] * A[i]; }
+    }
+    mesh(x: 2)
+    .distribute([i], [io], [ii])
+}
+
+kernel! {
     fn distributed_loop_reordered(A: [f32; 8, 8], B: [f32; 8, 8]) -> C: [f32; 8, 8] { C[m, n] += A[m, k] * B[k, n] }
     mesh(x: 2, y: 2)
     .distribute([m, n], [mo, no], [mi, ni])

@@ -3,15 +3,15 @@
 use crate::command::compute::{Found, Target};
 use crate::command::files::{ArrayFile, array_file};
 use crate::error::{CliError, Result};
-use polyshard::layout::{DType, Name, joined};
+use polyshard::layout::{DType, Mesh, Name, joined};
 use polyshard::machine::Machine;
 use polyshard::planner::cost::Cost;
 use polyshard::planner::{Sequence, SequenceError};
 use polyshard::program::{Number, Program};
 use polyshard::runtime::{NpyFile, wider};
-use polyshard::schedule::{LowerError, Schedule, Step};
-use polyshard::search::{Choose, Limits, PANEL, Passes, Refused, SequenceSearch, appended, in_rounds};
-use polyshard::text::{Definitions, Given, Left, Mistake, Operand, ParseError, Rounds, Scheduled, Stage};
+use polyshard::schedule::{Clause, LowerError, Schedule, Step};
+use polyshard::search::{Choose, Limits, PANEL, Passes, Refused, Search, SequenceSearch, appended, in_rounds};
+use polyshard::text::{Definitions, Given, Kept, Left, Mistake, Operand, ParseError, Rounds, Scheduled, Stage};
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ const LONGEST: u64 = 1 << 20;
 /// A `.poly` file, its arrays and its values.
 #[derive(clap::Args)]
 pub(crate) struct Source {
-    /// The file of kernels, each followed by a mesh and steps, or by `auto`.
+    /// The file of kernels, each followed by a mesh and steps, or by `auto` for all or the rest of it.
     #[arg(value_name = "FILE.poly")]
     pub(crate) file: PathBuf,
     /// One `.npy` file per input, an array that no earlier kernel writes: all by name, A=A.npy, or in the order of declaration.
@@ -243,7 +243,7 @@ impl Kernels {
     /// The number of ranks that the schedules in the file need, if it has schedules.
     pub(crate) fn needed(&self) -> Option<usize> {
         let of_stage = |stage: &Stage| match &stage.schedule {
-            Scheduled::Auto => None,
+            Scheduled::Auto(kept) => kept.mesh.as_ref().map(Mesh::size),
             Scheduled::Steps(steps) => {
                 let sizes = steps.iter().map(|(step, _)| match step {
                     Step::Distribute { mesh, .. } | Step::Replicate { mesh } => mesh.size(),
@@ -255,9 +255,37 @@ impl Kernels {
         self.stages.iter().filter_map(of_stage).max()
     }
 
-    /// Whether a kernel has `auto` for a schedule.
-    pub(crate) fn has_auto(&self) -> bool {
-        self.stages.iter().any(|stage| stage.schedule == Scheduled::Auto)
+    /// The parts of schedules that are kept, of kernels with `auto`.
+    fn kept(&self) -> impl Iterator<Item = &Kept> {
+        self.stages.iter().filter_map(|stage| match &stage.schedule {
+            Scheduled::Auto(kept) => Some(kept),
+            Scheduled::Steps(_) => None,
+        })
+    }
+
+    /// The mesh that is kept, if any, and the shardings by value.
+    fn homes(&self) -> Result<(Option<&Mesh>, Vec<(Name, Vec<Clause>)>)> {
+        let mut meshes = self.kept().filter_map(|kept| Some((kept.mesh.as_ref()?, kept)));
+        let first = meshes.next().map(|(mesh, _)| mesh);
+        if let Some((mesh, kept)) = meshes.find(|(mesh, _)| first.is_some_and(|first| first != *mesh)) {
+            let message =
+                format!("this schedule is on mesh({mesh}), an earlier one on mesh({})", first.unwrap_or(mesh));
+            let help = "all kernels of a file run on one mesh: write the same, or leave it out";
+            return Err(self.mistake(kept.at.clone(), message, Some(help.to_owned())));
+        }
+        let mut homes: Vec<(Name, Vec<Clause>)> = Vec::new();
+        for (kept, (name, clauses)) in self.kept().flat_map(|kept| kept.shards.iter().map(move |shard| (kept, shard))) {
+            match homes.iter().find(|(other, _)| other == name) {
+                None => homes.push((*name, clauses.clone())),
+                Some((_, first)) if first == clauses => {}
+                Some(_) => {
+                    let help = "`.auto` keeps one sharding of an array in the whole file: write it once";
+                    let message = format!("`{name}` has two shardings");
+                    return Err(self.mistake(kept.at.clone(), message, Some(help.to_owned())));
+                }
+            }
+        }
+        Ok((first, homes))
     }
 
     /// Lowers the schedules in the file, checks that the kernels fit together, and returns their program unless a schedule is to be chosen.
@@ -270,11 +298,11 @@ impl Kernels {
         let passes = Passes::planned(&mut schedules, &self.rounds, &statements, PANEL);
         let lowered = self.stages.iter().zip(&schedules).map(|(stage, schedule)| match &stage.schedule {
             // Kernels that do not fit together fit by no schedule.
-            Scheduled::Auto => Ok(Schedule::new(schedule.kernel()?.clone()).lower()?),
+            Scheduled::Auto(_) => Ok(Schedule::new(schedule.kernel()?.clone()).lower()?),
             Scheduled::Steps(steps) => schedule.lower().map_err(|error| self.illegal(&error, steps, stage.at.clone())),
         });
         let lowered = lowered.collect::<Result<Vec<_>>>()?;
-        let has_auto = self.has_auto();
+        let has_auto = self.kept().next().is_some();
         let program = match &lowered[..] {
             [program] if self.only_kernel().is_some() => program.clone(),
             // The search chooses meshes that fit those in the file.
@@ -305,14 +333,19 @@ impl Kernels {
 
     /// Chooses schedules for kernels with `auto`, on at most this many ranks of a machine.
     pub(crate) fn chosen(&self, ranks: usize, found: Found, limits: Limits) -> Result<Lowered> {
+        let (mesh, homes) = self.homes()?;
         let (choice, bound) = match self.only_kernel() {
             Some(schedule) => {
-                let choice = schedule.auto(ranks, &found.machine).limits(limits).find()?;
+                let search = schedule.auto(ranks, &found.machine).limits(limits);
+                let search = mesh.into_iter().fold(search, Search::on);
+                let choice = homes.into_iter().fold(search, |search, (name, home)| search.shard(name, home)).find()?;
                 let bound = choice.bound().elements();
                 (choice, Some(bound))
             }
             _ => {
-                let mut search = SequenceSearch::new(ranks, &found.machine).limits(limits);
+                let search = SequenceSearch::new(ranks, &found.machine).limits(limits);
+                let search = mesh.into_iter().fold(search, SequenceSearch::on);
+                let mut search = homes.into_iter().fold(search, |search, (name, home)| search.shard(name, home));
                 for (stage, schedule) in self.stages.iter().zip(&self.schedules) {
                     let [inputs, output] = values(stage);
                     search = search.continued(schedule, inputs, output[0], stage.previous).statement(stage.statement);
@@ -367,7 +400,7 @@ impl Kernels {
                 let stage = &self.stages[kernel];
                 let place = match &stage.schedule {
                     Scheduled::Steps(steps) => steps.get(step.0 - 1).map(|(_, place)| place.clone()),
-                    Scheduled::Auto => None,
+                    Scheduled::Auto(_) => None,
                 };
                 self.mistake(place.unwrap_or_else(|| stage.at.clone()), why, Some(Passes::HELP.into()))
             }

@@ -56,12 +56,18 @@ pub(super) fn mesh(mesh: &Mesh) -> TokenStream {
 }
 
 /// The function that returns the sharding of an array.
-pub(super) fn sharding_function(name: &Ident, of: &str, sharding: &Sharding, mesh: &Mesh) -> TokenStream {
+pub(super) fn sharding_function(
+    vis: &Option<TokenStream>,
+    name: &Ident,
+    of: &str,
+    sharding: &Sharding,
+    mesh: &Mesh,
+) -> TokenStream {
     let doc = format!(" Which rank owns which elements of `{of}`: {sharding}.");
     let sharding = new_sharding(sharding, mesh);
     quote! {
         #[doc = #doc]
-        pub fn #name() -> Sharding { #sharding }
+        #vis fn #name() -> Sharding { #sharding }
     }
 }
 

@@ -12,11 +12,11 @@
 //!
 //! The method of a program's only kernel is called `run_into` and is public, and there is a function of that name, too. It accumulates
 //! into its output, which `run` fills with the identity of the kernel's operation; so each statement is emitted once. In a
-//! program of several statements, names of arrays end with their numbers, and statements are:
+//! program of several statements, names of computed arrays end with their numbers, and statements are:
 //!
 //! ```text
 //! run      Y = first(X, W)                  let mut y_3 = DistArray::filled(world, &sharding_y_3(), 0f32)?;
-//!                                           self.first_1(x_0, w_1, &mut y_3)?;
+//!                                           self.first_1(x, w, &mut y_3)?;
 //! move     Y' = Y: [1 @ x] to [0 @ x]       let mut y_4 = self.engine.target_of_move(0usize)?;
 //!                                           self.engine.run_move(0usize, &y_3, &mut y_4)?;
 //! ```
@@ -38,7 +38,7 @@ use quote::{format_ident, quote};
 
 /// The items of a program's module, over placeholders, and the names of these.
 pub(super) fn items(program: &Program) -> (TokenStream, ModuleNames) {
-    let names = ModuleNames::new(program);
+    let mut names = ModuleNames::new(program);
     let element = format_ident!("{}", program.dtype().name());
     let mut walk = Walk { program, names: &names, element: &element, rooms: program.rooms(), kernels: Vec::new() };
     let statements = walk.statements(&program.body().statements, None);
@@ -48,12 +48,18 @@ pub(super) fn items(program: &Program) -> (TokenStream, ModuleNames) {
     let only = program.body().only_nest();
 
     let mesh = mesh(program.mesh());
-    let shardings = program.arrays().iter().zip(&names.shardings).enumerate().map(|(id, (array, name))| {
-        sharding_function(name, &program.shown(ArrayId(id)), &array.sharding, program.mesh())
+    let public = program.arrays().iter().map(|array| array.kind != ArrayKind::Temporary);
+    let public: Vec<_> =
+        public.zip(&names.shardings).filter_map(|(is_public, name)| is_public.then_some(name)).collect();
+    let shardings = program.arrays().iter().zip(&names.shardings).enumerate();
+    let shardings = shardings.filter(|(id, (_, name))| !names.shardings[..*id].contains(name));
+    let shardings = shardings.map(|(id, (array, name))| {
+        let vis = public.contains(&name).then(|| quote!(pub));
+        sharding_function(&vis, name, &program.shown(ArrayId(id)), &array.sharding, program.mesh())
     });
     let inputs = program.of_kind(ArrayKind::Input);
     let parameters: Vec<_> = inputs.iter().map(|id| &names.arrays[id.0]).collect();
-    let scalars: Vec<_> = names.scalars.iter().flatten().collect();
+    let scalars: Vec<_> = names.parameters.iter().map(|(_, parameter)| parameter).collect();
     let arguments = quote! { #(#parameters: &DistArray<#element>,)* };
     let values = quote! { #(#scalars: #element,)* };
     let outputs: Vec<_> = program.of_kind(ArrayKind::Output).iter().map(|id| &names.arrays[id.0]).collect();
@@ -66,7 +72,11 @@ pub(super) fn items(program: &Program) -> (TokenStream, ModuleNames) {
     };
 
     let of = only.as_ref().map_or("the program".into(), |nest| format!("`{}`", nest.kernel.statement()));
-    let shards = if only.is_some() { "their shard of the output" } else { "their shards of what it computes" };
+    let returned_names = program.outputs().map(|output| format!("`{}`", output.name)).collect::<Vec<_>>().join(", ");
+    let shards = match only {
+        Some(_) => "their shard of the output".to_owned(),
+        None => format!("their shards of {returned_names}"),
+    };
     let [run_doc, method_doc] =
         [&of[..], "the program"].map(|what| format!(" Runs {what} on all ranks, which each return {shards}."));
     let prepared_doc = format!(" What runs of {of} need, made once.");
@@ -98,7 +108,7 @@ pub(super) fn items(program: &Program) -> (TokenStream, ModuleNames) {
             quote! { #(#checks)* #world self.engine.restart(); }
         }
     };
-    let (moves, with_moves) = moves(program, &names).unzip();
+    let (mut moves, with_moves) = moves(program, &names).unzip();
     let tables = kernels.iter().map(|kernel| kernel.table_name);
     let engine = (
         format_ident!("engine"),
@@ -112,10 +122,7 @@ pub(super) fn items(program: &Program) -> (TokenStream, ModuleNames) {
     let declared = fields.iter().map(|(name, of, _)| quote! { #name: #of });
     let made = fields.iter().map(|(name, _, new)| quote! { #name: #new });
     let (methods, tables) = (kernels.iter().map(|kernel| &kernel.method), kernels.iter().map(|kernel| &kernel.table));
-    let items = quote! {
-        #mesh
-        #(#shardings)*
-
+    let mut run = quote! {
         #[doc = #run_doc]
         ///
         /// # Errors
@@ -123,6 +130,26 @@ pub(super) fn items(program: &Program) -> (TokenStream, ModuleNames) {
         pub fn run(world: &World, #arguments #values) -> Result<#returned> {
             Prepared::new(world)?.run(#(#parameters,)* #(#scalars,)*)
         }
+    };
+    let mut method = quote! {
+        #[doc = #method_doc]
+        ///
+        /// # Errors
+        /// If the inputs are not sharded as the program expects them, or communication fails.
+        pub fn run(&mut self, #arguments #values) -> Result<#returned> {
+            #start
+            #statements
+            Ok(#result)
+        }
+    };
+    let chosen = names.local.chosen(&quote! { #run #method #moves });
+    [run, method] = [run, method].map(|code| chosen.write(code));
+    moves = moves.map(|code| chosen.write(code));
+    let items = quote! {
+        #mesh
+        #(#shardings)*
+
+        #run
 
         #into
 
@@ -138,15 +165,7 @@ pub(super) fn items(program: &Program) -> (TokenStream, ModuleNames) {
                 Ok(Self { #(#made,)* })
             }
 
-            #[doc = #method_doc]
-            ///
-            /// # Errors
-            /// If the inputs are not sharded as the program expects them, or communication fails.
-            pub fn run(&mut self, #arguments #values) -> Result<#returned> {
-                #start
-                #statements
-                Ok(#result)
-            }
+            #method
 
             #(#methods)*
         }
@@ -155,6 +174,8 @@ pub(super) fn items(program: &Program) -> (TokenStream, ModuleNames) {
 
         #moves
     };
+    let parameters = names.parameters.iter().map(|(scalar, name)| (*scalar, chosen.name(name).clone())).collect();
+    names.parameters = parameters;
     (items, names)
 }
 

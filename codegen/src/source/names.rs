@@ -131,15 +131,15 @@ impl Names {
 pub(super) struct Chosen(BTreeMap<Ident, Ident>);
 
 impl Chosen {
-    /// The name of a placeholder.
-    pub(super) fn name(&self, placeholder: &Ident) -> &Ident {
-        &self.0[placeholder]
+    /// The name of a placeholder; any other identifier is itself.
+    pub(super) fn name<'a>(&'a self, ident: &'a Ident) -> &'a Ident {
+        self.0.get(ident).unwrap_or(ident)
     }
 
     /// The code with placeholders replaced by names.
     pub(super) fn write(&self, code: TokenStream) -> TokenStream {
         let written = code.into_iter().map(|token| match token {
-            TokenTree::Ident(ident) => TokenTree::Ident(self.0.get(&ident).cloned().unwrap_or(ident)),
+            TokenTree::Ident(ident) => TokenTree::Ident(self.name(&ident).clone()),
             TokenTree::Group(group) => TokenTree::Group(Group::new(group.delimiter(), self.write(group.stream()))),
             other => other,
         });

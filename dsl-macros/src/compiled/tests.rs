@@ -26,11 +26,11 @@ fn a_scheduled_kernel_is_a_module() {
             /// C = A·B by SUMMA.
             #[allow(clippy::all, clippy::pedantic, clippy::nursery, reason = "this code is emitted")]
             pub mod summa {
-                /// The mesh that the kernel was compiled for: each axis with its extent.
+                /// The mesh that it was compiled for: each axis with its extent.
                 pub const MESH: &[(&str, usize)] = &[("x", 2usize), ("y", 2usize)];
-                /// The kernel as it was emitted: the source of `run` and `run_into`.
+                /// The emitted Rust, as text.
                 pub const SOURCE: &str = "..";
-                /// Returns the schedule that the kernel was compiled from.
+                /// Returns the schedule that it was compiled from.
                 #[must_use]
                 pub fn schedule() -> ::polyshard::schedule::Schedule {}
                 /// The mesh: x: 2, y: 2.
@@ -78,11 +78,11 @@ fn scalars_are_parameters() {
             ///`C[i] = alpha * A[i] + beta * B[i] / alpha` on a mesh of `x: 2`.
             #[allow(clippy::all, clippy::pedantic, clippy::nursery, reason = "this code is emitted")]
             mod axpy {
-                /// The mesh that the kernel was compiled for: each axis with its extent.
+                /// The mesh that it was compiled for: each axis with its extent.
                 pub const MESH: &[(&str, usize)] = &[("x", 2usize)];
-                /// The kernel as it was emitted: the source of `run` and `run_into`.
+                /// The emitted Rust, as text.
                 pub const SOURCE: &str = "..";
-                /// Returns the schedule that the kernel was compiled from.
+                /// Returns the schedule that it was compiled from.
                 #[must_use]
                 pub fn schedule(alpha: i32, beta: i32) -> ::polyshard::schedule::Schedule {}
                 /// The mesh: x: 2.
@@ -207,5 +207,111 @@ fn steps_that_do_not_fit_the_kernel_are_refused() {
                   help: list one loop, one outer and one inner loop per axis
         "#]],
         matmul,
+    );
+}
+
+#[test]
+fn a_scheduled_block_is_a_module() {
+    check(
+        r#"
+            /// The largest eigenvalue.
+            pub fn power(v: [f64; 6], M: [f64; 6, 6]) -> (s: f64, v) {
+                repeat(3, until s < -1.5) {
+                    let y[i] = shift * v[i];
+                    y[i] += M[i, j] * v[j];
+                    s = y[i] * y[i];
+                    v[i] = (y[i] + shift) / sqrt(s);
+                }
+            }
+            mesh(x: 2).distribute([i], [io], [ii]).shard(M, i @ x).shard(v, i @ x)
+        "#,
+        expect![[r#"
+            /// The largest eigenvalue.
+            #[allow(clippy::all, clippy::pedantic, clippy::nursery, reason = "this code is emitted")]
+            pub mod power {
+                /// The mesh that it was compiled for: each axis with its extent.
+                pub const MESH: &[(&str, usize)] = &[("x", 2usize)];
+                /// The emitted Rust, as text.
+                pub const SOURCE: &str = "..";
+                /// Returns the schedule that it was compiled from.
+                #[must_use]
+                pub fn schedule(
+                    shift: f64,
+                ) -> ::polyshard::schedule::Schedule<::polyshard::schedule::Block> {}
+                /// The mesh: x: 2.
+                pub fn mesh() -> Mesh {}
+                /// Which rank owns which elements of `v`: [0 @ x].
+                pub fn sharding_v() -> Sharding {}
+                /// Which rank owns which elements of `M`: [0 @ x].
+                pub fn sharding_m() -> Sharding {}
+                /// Which rank owns which elements of `s`: replicated.
+                pub fn sharding_s() -> Sharding {}
+                /// Which rank owns which elements of `y`: [0 @ x].
+                fn sharding_y_5() -> Sharding {}
+                /// Which rank owns which elements of `y2`: [0 @ x].
+                fn sharding_y2_6() -> Sharding {}
+                /// Which rank owns which elements of `s3`: replicated.
+                fn sharding_s3_7() -> Sharding {}
+                /// Which rank owns which elements of `v3`: [0 @ x].
+                fn sharding_v3_8() -> Sharding {}
+                /// Runs the program on all ranks, which each return their shards of `s`, `v`.
+                ///
+                /// # Errors
+                /// As `Prepared::new` and `Prepared::run`.
+                pub fn run(
+                    world: &World,
+                    v: &DistArray<f64>,
+                    m: &DistArray<f64>,
+                    shift: f64,
+                ) -> Result<(DistArray<f64>, DistArray<f64>)> {}
+                /// The arrays and transfers of `s[] = 0`.
+                fn power_s_1_table() -> Kernel<'static> {}
+                /// The arrays and transfers of `y[i] = shift * v2[i]`.
+                fn power_y_2_table() -> Kernel<'static> {}
+                /// The arrays and transfers of `y2[i] += M[i, j] * v2[j]`.
+                fn power_y2_3_table() -> Kernel<'static> {}
+                /// The arrays and transfers of `s3[] = y2[i] * y2[i]`.
+                fn power_s3_4_table() -> Kernel<'static> {}
+                /// The arrays and transfers of `v3[i] = (y2[i] + shift) / sqrt(s3[])`.
+                fn power_v3_5_table() -> Kernel<'static> {}
+            }
+        "#]],
+    );
+}
+
+#[test]
+fn a_block_with_its_schedule_needs_literals_and_legal_steps() {
+    let block = |text: &str| module(&format!("fn f{text}"));
+    check_all(
+        expect![[r#"
+            (A: [f64; n]) -> (A, s: f64) { repeat(rounds, until s < tolerance) { A[i] = A[i] / 2.0; s = A[i] * A[i]; } } mesh(x: 2).distribute([i], [io], [ii])
+                error on `n`: the compiled form needs literal extents
+                  help: write a number, or use the chain as methods for sizes known at run time
+                error on `rounds`: the compiled form needs a literal number of rounds
+                  help: write a number, or use the chain as methods for numbers known at run time
+                error on `tolerance`: the compiled form needs a literal bound of rounds
+                  help: write a number, or use the chain as methods for numbers known at run time
+            (A: [f64; 8]) -> (A, s: f64) { repeat(4, until s < tolerance) { A[i] = A[i] / 2.0; s = A[i] * A[i]; } } mesh(x: 2).distribute([i], [io], [ii])
+                error on `tolerance`: the compiled form needs a literal bound of rounds
+                  help: write a number, or use the chain as methods for numbers known at run time
+            (A: [f64; 8]) -> (A, s: f64) { repeat(0) { A[i] = A[i] / 2.0; s = A[i] * A[i]; } } mesh(x: 2).distribute([i], [io], [ii])
+                error on `s`: `s` has no value: the only statements that write it are in rounds, of which there are 0
+                  help: write it before the rounds
+            (A: [f64; 8], B: [f64; 9]) -> (A, s: f64) { A[i] = A[i] / 2.0; s = B[i] * B[i]; } mesh(x: 2).distribute([i], [io], [ii])
+                error on `i`: index `i` has extent 9 in `B[i]`, but 8 in `A[i]`
+                  help: use two indices, or state the range that fits: `for i in 0..8`
+            (A: [f64; 8]) -> (A, s: f64) { A[i] = A[i] / 2.0; s = A[i] * A[i]; } mesh(x: 2).distribute([i], [io], [ii]).split(q, qo, qi, 2)
+                error on `split`: block `f`: no statement has the loop `q`
+                  help: the indices are `i`
+            (A: [f64; 8, 8]) -> (A, s: f64) { A[i, j] = A[i, j] / 2.0; s = A[i, j] * A[i, j]; } mesh(x: 2).distribute([i], [io], [ii]).shard(A, i @ x, j @ x)
+                error on `shard`: axis `x` is used twice, so elements off the diagonal would have no owner
+                  help: use each axis once, or skew the second, `(x + y) % parts`
+            (A: [f64; 8]) -> (A, s: f64) { A[i] = B[i] / 2.0; s = A[i] * A[i]; } mesh(x: 2).distribute([i], [io], [ii]).shard(A, i)
+                error on `B`: no array `B`
+                  help: declare it as a parameter of the block, or by `let`
+                error on `i`: expected a dimension and its axes
+                  help: write `i @ x`, `i @ [x, y]`, `i @ x @ y`, `i @ cyclic(x, 16)`, `pin(z, 0)`, or `partial(z)`
+        "#]],
+        block,
     );
 }

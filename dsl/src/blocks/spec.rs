@@ -106,7 +106,9 @@ impl BlockSpec {
                         format!("index `{index}` has extent {extent} in `{access}`, but {first} in `{there}`");
                     let fits = extent.min(first);
                     let help = format!("use two indices, or state the range that fits: `for {index} in 0..{fits}`");
-                    mistakes.push(BlockMistake { of: Some(number), message, help });
+                    if mistakes.iter().all(|other: &BlockMistake| other.message != message) {
+                        mistakes.push(BlockMistake { of: Some(number), message, help });
+                    }
                 }
             }
         }

@@ -71,6 +71,26 @@ impl BlockSpec {
         self.kernels.iter().map(|kernel| is_apart(self.array(kernel.kernel.output.0))).collect()
     }
 
+    /// Returns the shardings that a search keeps, of all versions of the arrays that these steps shard.
+    ///
+    /// # Errors
+    /// All steps that no search keeps, and those that do not fit the arrays.
+    pub fn kept(&self, steps: &[Step]) -> Result<Vec<(Name, Vec<Clause>)>, Vec<BlockMistake>> {
+        let mut mistakes = Vec::new();
+        for (number, _) in steps.iter().enumerate().filter(|(_, step)| step.sharding().is_none()) {
+            let [message, help] = [
+                "a search does not keep this step",
+                "leave it out, or write the whole schedule: `shard` alone is kept",
+            ];
+            mistakes.push(BlockMistake { of: Some(number), message: message.into(), help: help.into() });
+        }
+        let homes = self.homes(steps, &mut mistakes);
+        let versions = |array: Name| self.arrays.iter().filter(move |(_, other)| *other == array);
+        let all = homes.iter().flat_map(|(array, home)| versions(*array).map(move |(one, _)| (*one, home.clone())));
+        let all = all.collect();
+        if mistakes.is_empty() { Ok(all) } else { Err(mistakes) }
+    }
+
     /// The array whose version this is.
     fn array(&self, version: Name) -> Name {
         self.arrays.iter().find(|(other, _)| *other == version).map_or(version, |(_, array)| *array)

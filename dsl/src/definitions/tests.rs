@@ -35,7 +35,7 @@ fn check(shapes: &[&[usize]], values: &[(&str, Number)], transcript: Expect) {
 
 fn shown(stage: super::Stage) -> String {
     let plan = match &stage.schedule {
-        Scheduled::Auto => "auto".to_owned(),
+        Scheduled::Auto(_) => "auto".to_owned(),
         Scheduled::Steps(steps) => steps.iter().map(|(step, _)| format!(".{step}")).collect::<Vec<_>>().join(" "),
     };
     let kernel = stage.kernel.check().expect("a kernel of a file is checked");
@@ -159,7 +159,7 @@ fn what_is_no_file_of_kernels_is_refused_where_it_is_wrong() {
             line 10, column 51: expected `,`
             help: write `.split(k, ko, ki, 64)`
             line 15, column 6: unexpected tokens after `auto`
-            help: write `auto` or steps, not both
+                help: write what it keeps before it: `mesh(x: 2).shard(A, i @ x).auto`
         {product}auto⏎{product}auto
             line 7, column 4: two kernels have the name `product`
             help: give each kernel a name of its own

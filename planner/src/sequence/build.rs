@@ -14,7 +14,7 @@ type Result<T> = std::result::Result<T, Box<SequenceError>>;
 /// Checks the sequence and puts its program together.
 pub(super) fn build(sequence: Sequence) -> Result<Program> {
     let (mesh, dtype) = check(&sequence)?;
-    let Sequence { items, carried, until, kept, inputs, outputs, called, options } = sequence;
+    let Sequence { items, carried, until, kept, inputs, outputs, called, order, options } = sequence;
     if !carried.is_empty() || until.is_some() {
         let step = if carried.is_empty() { "until" } else { "carry" };
         let help = "pass the sequence that has it to `repeat` of another";
@@ -48,6 +48,8 @@ pub(super) fn build(sequence: Sequence) -> Result<Program> {
     builder.add_inputs(&items, &inputs)?;
     builder.add_items(&items)?;
     builder.call(&called)?;
+    let of_kinds = [ArrayKind::Input, ArrayKind::Output].into_iter().zip(&order);
+    of_kinds.for_each(|(kind, names)| builder.body.arrange(kind, names));
     match Program::new(builder.body.with_kept_tiles()) {
         Ok(program) => Ok(program),
         Err(ProgramError::LostRim { kernel, value, carried }) => {
@@ -85,12 +87,13 @@ fn check(sequence: &Sequence) -> Result<(polyshard_layout::Mesh, DType)> {
 }
 
 fn check_rounds(times: u64, round: &Sequence) -> Result<()> {
-    let Sequence { carried, kept, inputs, outputs, called, .. } = round;
+    let Sequence { carried, kept, inputs, outputs, called, order, .. } = round;
     let of_whole = [
         ("keep", !kept.is_empty()),
         ("input", !inputs.is_empty()),
         ("output", !outputs.is_empty()),
         ("call", !called.is_empty()),
+        ("in_order", order.iter().any(|names| !names.is_empty())),
     ];
     if let Some((step, _)) = of_whole.into_iter().find(|(_, is_said)| *is_said) {
         let help = "call it on the sequence that repeats the rounds";

@@ -4,7 +4,7 @@ use super::{Schedule, Subject};
 use crate::error::{ErrorKind, LowerError};
 use crate::passes::{PANEL, Passes, Refused};
 use crate::sequence::{appended, in_rounds};
-use polyshard_dsl::{BlockKernel, BlockMistake, BlockSpec, Statement, Step};
+use polyshard_dsl::{BlockKernel, BlockMistake, BlockSpec, Clause, Statement, Step};
 use polyshard_layout::Name;
 use polyshard_planner::Sequence;
 use polyshard_program::{Program, StepId};
@@ -52,15 +52,7 @@ impl Subject for Block {
 
     fn lower(schedule: &Schedule<Self>) -> Result<Program, LowerError> {
         let (spec, inner) = (schedule.block(), &schedule.inner);
-        let mistake = |mistakes: Vec<BlockMistake>, is_of_step: bool| {
-            let BlockMistake { of, message, help } =
-                mistakes.into_iter().next().expect("there is one; this is a bug in polyshard");
-            let of = of.filter(|_| is_of_step);
-            schedule.blamed(of, ErrorKind::Block { block: spec.name, message, help })
-        };
-        spec.check().map_err(|mistakes| mistake(mistakes, false))?;
-        let steps: Vec<Step> = schedule.steps().cloned().collect();
-        let divided = spec.divided(&steps).map_err(|mistakes| mistake(mistakes, true))?;
+        let divided = schedule.checked(BlockSpec::divided)?;
         let numbers: Vec<Vec<Option<usize>>> =
             divided.iter().map(|steps| steps.iter().map(|(_, number)| *number).collect()).collect();
         let scheduled = spec.kernels.iter().zip(divided).map(|(BlockKernel { kernel, .. }, steps)| {
@@ -69,6 +61,7 @@ impl Subject for Block {
             steps.into_iter().fold(start, |schedule, (step, number)| schedule.apply_at(step, at(number)))
         });
         let mut scheduled: Vec<Schedule> = scheduled.collect();
+        let steps: Vec<Step> = schedule.steps().cloned().collect();
         let apart = spec.apart(&steps).into_iter().map(|apart| Statement { block: Some(0), apart });
         let passes = Passes::planned(&mut scheduled, &spec.rounds, &apart.collect::<Vec<_>>(), inner.of.panel);
         let blamed = |numbers: &[Option<usize>], error: &LowerError| {
@@ -85,6 +78,8 @@ impl Subject for Block {
         let sequence = in_rounds(append, 0..programs.len(), &spec.rounds);
         let sequence =
             spec.results.iter().fold(sequence, |sequence, (name, value)| sequence.keep(*value).call(*value, *name));
+        let parameters = spec.parameters.iter().map(|(_, version)| *version);
+        let sequence = sequence.in_order(parameters, spec.results.iter().map(|(name, _)| *name));
         let program = sequence.build().map_err(|error| {
             schedule.blamed(None, ErrorKind::Sequence { block: spec.name, error: error.to_string() })
         })?;
@@ -194,6 +189,28 @@ impl Schedule<Block> {
     #[must_use]
     pub fn block(&self) -> &BlockSpec {
         &self.inner.of.spec
+    }
+
+    /// Returns the shardings that a search keeps: those of all steps, by the versions of arrays.
+    ///
+    /// # Errors
+    /// A mistake in the block, or the first step that is not a `shard`.
+    pub fn kept(&self) -> Result<Vec<(Name, Vec<Clause>)>, LowerError> {
+        self.checked(BlockSpec::kept)
+    }
+
+    /// What the steps mean for the block, which is checked first.
+    fn checked<T>(&self, of: impl Fn(&BlockSpec, &[Step]) -> Result<T, Vec<BlockMistake>>) -> Result<T, LowerError> {
+        let spec = self.block();
+        let mistake = |mistakes: Vec<BlockMistake>, is_of_step: bool| {
+            let BlockMistake { of, message, help } =
+                mistakes.into_iter().next().expect("there is one; this is a bug in polyshard");
+            let of = of.filter(|_| is_of_step);
+            self.blamed(of, ErrorKind::Block { block: spec.name, message, help })
+        };
+        spec.check().map_err(|mistakes| mistake(mistakes, false))?;
+        let steps: Vec<Step> = self.steps().cloned().collect();
+        of(spec, &steps).map_err(|mistakes| mistake(mistakes, true))
     }
 
     /// The error `kind`, blamed on the step with this number, counted from 0, or on the whole.

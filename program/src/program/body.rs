@@ -4,7 +4,7 @@ use super::{Array, ArrayKind, Carried, Rounds};
 use crate::ids::{ArrayId, KernelId, LoopId, RoomId, RoundsId, StatementId, TransferId};
 use crate::nest::{End, Loop, LoweredKernel, Transfer};
 use crate::statement::Statement;
-use polyshard_layout::{DType, Mesh};
+use polyshard_layout::{DType, Mesh, Name};
 use serde::Serialize;
 use std::fmt;
 
@@ -108,6 +108,24 @@ impl Body {
         self.kernels.append(&mut other.kernels);
         self.rounds.append(&mut other.rounds);
         self.statements.append(&mut other.statements);
+    }
+
+    /// Puts the arrays of a kind in the order of these names, those that are not named last.
+    pub fn arrange(&mut self, kind: ArrayKind, names: &[Name]) {
+        let places: Vec<usize> = (0..self.arrays.len()).filter(|&id| self.arrays[id].kind == kind).collect();
+        let mut ordered = places.clone();
+        ordered.sort_by_key(|&id| names.iter().position(|name| *name == self.arrays[id].name).unwrap_or(names.len()));
+        let before = self.arrays.clone();
+        let mut numbers: Vec<usize> = (0..before.len()).collect();
+        for (place, id) in places.into_iter().zip(ordered) {
+            self.arrays[place].clone_from(&before[id]);
+            numbers[id] = place;
+        }
+        self.each_id(&mut |_, id| {
+            if let Id::Array(id) = id {
+                id.0 = numbers[id.0];
+            }
+        });
     }
 
     /// Calls `visit` with the number of each row that its tables and statements name, and with what names it, as text.

@@ -18,10 +18,10 @@ impl SequenceSearch<'_> {
     /// The number of ranks that would be enough. The search that began at `start` keeps its time limit.
     pub(crate) fn enough(&self, memory: u64, start: Instant) -> Enough {
         // Given schedules fix the mesh.
-        if self.stages.iter().any(|stage| stage.schedule.steps().next().is_some()) {
+        if self.mesh.is_some() || self.stages.iter().any(|stage| stage.schedule.steps().next().is_some()) {
             return Enough::LargerMesh;
         }
-        if self.is_long() {
+        if self.is_long() || !self.homes.is_empty() {
             return Enough::NotSought;
         }
         let kernels = self.stages.iter().map(|stage| stage.schedule.kernel());
@@ -30,7 +30,9 @@ impl SequenceSearch<'_> {
         if least.max().is_some_and(|least| memory < least) {
             return Enough::Never;
         }
-        let Some(iterations) = kernels.iter().map(|kernel| iterations(kernel)).min() else { return Enough::NotSought };
+        // All ranks compute kernels without indices.
+        let divided = kernels.iter().filter(|kernel| !kernel.vars().is_empty());
+        let Some(iterations) = divided.map(|kernel| iterations(kernel)).min() else { return Enough::NotSought };
         if wide(self.machine, most_ranks(iterations).max(self.ranks)).is_none() {
             return Enough::NotSought;
         }

@@ -4,6 +4,7 @@ use super::SequenceSearch;
 use crate::grid::Bounds;
 use crate::stages::{Around, Stage};
 use crate::variant::{Along, Variant, Ways};
+use polyshard_dsl::Clause;
 use polyshard_layout::{Mesh, Name};
 use polyshard_program::{Kernel, Program};
 
@@ -17,6 +18,10 @@ pub(super) struct Known<'a> {
     /// The bounds of each stage if it reuses all tiles that earlier stages or rounds may keep for it.
     pub(super) least: Vec<Bounds<'a>>,
     pub(super) shared: Shared,
+    /// The given shardings of the tensors of each stage.
+    pub(super) homes: Vec<Vec<(Name, Vec<Clause>)>>,
+    /// Whether the mesh, or something that limits it, is given.
+    is_given: bool,
     /// How often each stage runs.
     times: Vec<f64>,
 }
@@ -24,15 +29,17 @@ pub(super) struct Known<'a> {
 impl<'a> Known<'a> {
     pub(super) fn new(search: &SequenceSearch<'a>, kernels: Vec<&'a Kernel>, fixed: Vec<Option<Program>>) -> Self {
         let (machine, ranks) = (search.machine, search.ranks);
-        let bounds = kernels.iter().map(|kernel| Bounds::new(kernel, machine, ranks, [])).collect();
+        let homes: Vec<_> = kernels.iter().enumerate().map(|(nth, kernel)| search.homes_of(nth, kernel)).collect();
+        let given = |nth: usize| homes[nth].iter().map(|(tensor, _): &(Name, _)| *tensor).collect::<Vec<_>>();
+        let bounds = |nth, also| Bounds::new(kernels[nth], machine, ranks, [given(nth), also].concat());
         // A value that an earlier stage reads may be in its tile, and need not be fetched again.
         let shared = Shared::new(&search.stages, &search.around, &kernels);
-        let stays =
-            shared.before.iter().zip(&shared.unchanged).map(|(before, unchanged)| [&before[..], unchanged].concat());
-        let least =
-            kernels.iter().zip(stays).map(|(kernel, stays)| Bounds::new(kernel, machine, ranks, stays)).collect();
+        let stays = |nth: usize| [&shared.before[nth][..], &shared.unchanged[nth]].concat();
+        let least = (0..kernels.len()).map(|nth| bounds(nth, stays(nth))).collect();
+        let bounds = (0..kernels.len()).map(|nth| bounds(nth, Vec::new())).collect();
         let times = (0..kernels.len()).map(|nth| search.around.times(nth)).collect();
-        Self { kernels, fixed, bounds, least, shared, times }
+        let is_given = search.mesh.is_some() || !search.homes.is_empty() || fixed.iter().any(Option::is_some);
+        Self { kernels, fixed, bounds, least, shared, homes, is_given, times }
     }
 
     /// The meshes over which all stages can be laid, lowest bounds first. `given` are the lower bounds, in seconds, of
@@ -55,7 +62,12 @@ impl<'a> Known<'a> {
             if let Some(least) = given[nth] {
                 return Some(vec![(least, Along { axes: Vec::new() })]);
             }
-            let ways = Variant::all(&mesh, self.kernels[nth], Ways::Divided)?;
+            let kernel = self.kernels[nth];
+            let mut ways = Variant::all(&mesh, kernel, Ways::Divided)?;
+            // Without indices, a kernel is computed by all ranks; on a given mesh, one with short loops is by some.
+            if ways.is_empty() && (self.is_given || kernel.vars().is_empty()) {
+                ways = Variant::all(&mesh, kernel, Ways::All)?;
+            }
             let bound = |variant: &Variant| self.times[nth] * self.least[nth].least_along(variant);
             let mut ways: Vec<_> = ways.into_iter().map(|(_, variant)| (bound(&variant), variant.along)).collect();
             ways.sort_by(|one, other| one.0.total_cmp(&other.0).then_with(|| one.1.cmp(&other.1)));

@@ -122,6 +122,8 @@ impl State<'_> {
         let variant = Variant { mesh: mesh.clone(), along: along.clone(), panels: None };
         // Several tensors of a kernel may be one array.
         let is_once = (0..inputs.len()).all(|at| inputs[at] != *output && !inputs[..at].contains(&inputs[at]));
+        // If a sharding is given, no bound is known.
+        let is_once = is_once && self.known.homes[nth].is_empty();
         let own = if is_once { self.known.bounds[nth].memory(&variant.grid()) as u64 } else { 0 };
         own.saturating_add(self.besides[nth])
     }
@@ -160,7 +162,7 @@ impl State<'_> {
         let mut all: Vec<StageWay> = Vec::new();
         for (_, along) in &laid.ways[nth] {
             let variant = Variant { mesh: laid.mesh.clone(), along: along.clone(), panels: None };
-            let space = Space { kernel: self.known.kernels[nth], homes: &[], rotates: false };
+            let space = Space { kernel: self.known.kernels[nth], homes: &self.known.homes[nth], rotates: false };
             let mut found = Found::smallest().sharing(&self.known.shared.with_any[nth]);
             (found.until, found.may_end) = ([self.until; 2], !all.is_empty());
             found.add(&space, &variant, &self.prices)?;

@@ -234,7 +234,7 @@ impl<'a> State<'a> {
         let mut found = Found::new(room, f64::INFINITY).sharing(&self.known.shared.with_any[nth]);
         let variant = Variant { mesh: mesh.clone(), along: along.clone(), panels: None };
         // Values that other kernels read and write are not skewed.
-        let space = Space { kernel, homes: &[], rotates: false };
+        let space = Space { kernel, homes: &self.known.homes[nth], rotates: false };
         found.add(&space, &variant, &self.prices)?;
         if self.known.bounds[nth].has_halos() {
             found.add_interior_first(&space, &variant, &self.prices)?;
@@ -422,7 +422,7 @@ impl<'a> State<'a> {
     /// given.
     pub(super) fn as_it_lies(&self, nth: usize) -> Option<(Homes, Variant)> {
         let Best { program, candidate, along, .. } = self.best.as_ref()?;
-        let homes = candidate.schedules[nth].steps().filter_map(home).collect();
+        let homes = candidate.schedules[nth].steps().filter_map(Step::sharding).collect();
         Some((homes, Variant { mesh: program.mesh().clone(), along: along[nth].clone()?, panels: None }))
     }
 
@@ -482,14 +482,6 @@ fn besides(stages: &[Stage], around: &Around, kernels: &[&Kernel], ranks: u64) -
     let held = |nth: usize| values.iter().filter(move |(value, _)| is_held(nth, *value));
     let of_stage = |nth: usize| held(nth).fold(0, |all: u64, (_, bytes)| all.saturating_add(*bytes));
     (0..stages.len()).map(of_stage).collect()
-}
-
-/// The tensor that a step shards, and how.
-fn home(step: &Step) -> Option<(Name, Vec<Clause>)> {
-    match step {
-        Step::Shard { tensor, clauses } => Some((*tensor, clauses.clone())),
-        _ => None,
-    }
 }
 
 /// Keeps the Pareto-optimal ways in time and memory, among those with the same shardings and the same tiles for other

@@ -1,6 +1,7 @@
 //! The search for schedules: choices, limits, orders and sequences.
 
 mod choices;
+mod kept;
 mod kernels;
 mod limits;
 mod machines;

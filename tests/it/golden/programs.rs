@@ -360,7 +360,7 @@ fn a_pass_whose_arrays_are_in_tiles_is_pinned_compiles_and_agrees() {
         let executed = program.prepare(world)?.run(&arrays.iter().collect::<Vec<_>>())?;
         let mut prepared = passes::Prepared::new(world)?;
         for _ in 0..2 {
-            let found = prepared.run(&arrays[0], &arrays[1], &arrays[2])?;
+            let found = prepared.run(&arrays[0], &arrays[1], &arrays[2], 0.5)?;
             assert!(executed.block() == found.block(), "source and executor differ");
         }
         Ok(())

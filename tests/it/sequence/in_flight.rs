@@ -80,7 +80,7 @@ fn moves_begin_before_the_kernels_that_do_not_need_them() {
     .assert_eq(&program.to_string());
     let source = rust_source(&program, &SourceOptions::default());
     let at = |text: &str| source.find(text).unwrap_or_else(|| panic!("no `{text}` in\n{source}"));
-    let order = ["self.engine.begin_move(", "self.product_1(a_0", "self.engine.end_move(", "self.product_2("].map(at);
+    let order = ["self.engine.begin_move(", "self.product_1(a,", "self.engine.end_move(", "self.product_2("].map(at);
     assert!(order.is_sorted(), "{source}");
     let read: Program = serde_json::from_str(&serde_json::to_string(&program).expect("written")).expect("read");
     assert_eq!(read, program);

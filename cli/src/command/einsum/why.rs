@@ -95,7 +95,7 @@ fn of_kernel(text: &str, schedule: &Schedule) -> Result<Vec<Step>> {
     }
     match stage.schedule {
         Scheduled::Steps(steps) => Ok(steps.into_iter().map(|(step, _)| step).collect()),
-        Scheduled::Auto => {
+        Scheduled::Auto(_) => {
             Err(CliError::refused("`--why` has `auto` instead of a schedule", "write the steps to compare"))
         }
     }
