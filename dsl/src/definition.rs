@@ -7,7 +7,7 @@
 //! With a chain, the kernel is compiled with the user's crate; without one, it is an expression that is lowered at run time.
 //! Mistakes of both parts are reported together, since neither is needed to parse the other.
 
-use crate::blocks::{Bound, Elaborated, Names, Part, Previous, elaborate, in_names};
+use crate::blocks::{Bound, Elaborated, Part, Versions, elaborate, in_names};
 use crate::chain::{self, Chain};
 use crate::check::check;
 use crate::checked::Checked;
@@ -15,7 +15,7 @@ use crate::errors::{Errors, error};
 use crate::form::Form;
 use crate::rounds::Repeated;
 use crate::syntax::Function;
-use proc_macro2::TokenStream;
+use polyshard_program::Continued;
 use syn::parse::{Parse, ParseStream};
 use syn::{Ident, Result};
 
@@ -43,12 +43,12 @@ pub struct CheckedBlock {
     pub kernels: Vec<CheckedPart>,
     /// The rounds around kernels, outer ones before inner ones.
     pub rounds: Vec<Repeated>,
-    /// The number of parameters, which come first among the [arrays](Self::arrays).
-    pub parameters: usize,
     /// The results, each with its version.
     pub results: Vec<(Ident, Ident)>,
-    /// Versions, each with its array.
-    pub arrays: Vec<(Ident, Ident)>,
+    /// Its arrays, of which the first ones are the parameters.
+    pub arrays: Vec<Ident>,
+    /// The number of parameters.
+    pub parameters: usize,
     /// The extents of indices where they stand alone in accesses.
     pub indices: Vec<Bound>,
     /// The rounds, by number, without which an array has no value.
@@ -60,17 +60,18 @@ pub struct CheckedPart {
     /// The kernel.
     pub kernel: Checked,
     /// The version that it continues.
-    pub previous: Option<Previous>,
-    /// The versions that it reads and writes, each with the name that its statement has for it.
-    pub names: Vec<(Ident, Ident)>,
+    pub previous: Option<Continued<Ident>>,
+    /// The versions of its inputs.
+    pub reads: Vec<Ident>,
+    /// The version that it writes.
+    pub writes: Ident,
 }
 
 impl Parse for Definition {
     fn parse(input: ParseStream) -> Result<Self> {
-        let tokens: TokenStream = input.fork().parse()?;
         let function: Function = input.parse()?;
         let chain = if input.is_empty() { Ok(None) } else { chain::parse(input, Form::Macro, None).map(Some) };
-        match (defined(function, &tokens), chain) {
+        match (defined(function), chain) {
             (Ok(Defined::Block(block)), Ok(Some(_))) => {
                 let help =
                     "leave out the schedule, and add its steps as methods: `block.distribute([i], [io], [ii], &mesh)`";
@@ -86,20 +87,18 @@ impl Parse for Definition {
     }
 }
 
-fn defined(function: Function, tokens: &TokenStream) -> Result<Defined> {
+fn defined(function: Function) -> Result<Defined> {
     if function.is_one_statement() {
         return Ok(Defined::Kernel(Box::new(check(function.only_statement()?)?)));
     }
     let (name, parameters) = (function.name.clone(), function.inputs.len());
-    let mut names = Names::of_file(tokens);
-    names.begin([tokens]);
-    let Elaborated { kernels, rounds, results, indices, unset, names: arrays } =
-        elaborate(function, &[], &mut names, &[])?;
+    let Elaborated { kernels, rounds, results, indices, unset, arrays } =
+        elaborate(function, &[], &mut Versions::default(), &[])?;
     let mut errors = Errors::default();
-    let checked = kernels.into_iter().filter_map(|Part { block, previous, names }| {
-        let kernel = errors.take(check(block).map_err(|wrong| in_names(&wrong, &names)))?;
-        Some(CheckedPart { kernel, previous, names })
+    let checked = kernels.into_iter().filter_map(|Part { block, previous, reads, writes }| {
+        let kernel = errors.take(check(block).map_err(|wrong| in_names(&wrong)))?;
+        Some(CheckedPart { kernel, previous, reads, writes })
     });
     let kernels = checked.collect();
-    errors.finish(Defined::Block(CheckedBlock { name, kernels, rounds, parameters, results, arrays, indices, unset }))
+    errors.finish(Defined::Block(CheckedBlock { name, kernels, rounds, results, arrays, parameters, indices, unset }))
 }

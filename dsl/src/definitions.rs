@@ -23,8 +23,8 @@
 //! The grammar of a kernel is that of `kernel!`. A kernel reads, by name, arrays that earlier kernels have written and input arrays. The
 //! extents of input arrays give the names in extents their values, the same in the whole file.
 
-use crate::blocks::spec::{BlockKernel, BlockMistake, BlockSpec, Continued, IndexExtent, without_value};
-use crate::blocks::{self, Bound, Elaborated, Names, Previous, elaborate, in_names};
+use crate::blocks::spec::{BlockKernel, BlockMistake, BlockSpec, IndexExtent, without_value};
+use crate::blocks::{self, Bound, Elaborated, Versions, elaborate, in_names};
 use crate::chain::{self, ChainStep};
 use crate::check::check;
 use crate::check::index::alone;
@@ -39,8 +39,9 @@ use crate::syntax::{Block, Function, Tensor};
 use crate::text::{ParseError, limited, of_names, placed, read};
 use crate::values::{Unknown, Values, open, written};
 use polyshard_layout::{DType, Name, counted, nearest};
-use polyshard_program::{KernelSpec, Number};
+use polyshard_program::{Continued, KernelSpec, Number};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
+use std::collections::HashSet;
 use std::ops::Range;
 use syn::spanned::Spanned;
 use syn::{Result, Type};
@@ -72,9 +73,11 @@ pub struct Definitions {
 struct Written {
     block: Block,
     schedule: Scheduled,
-    previous: Option<Previous>,
-    /// The versions of a block that it reads and writes, each with the name that its statement has for it.
-    names: Vec<(Ident, Ident)>,
+    previous: Option<Continued<Ident>>,
+    /// The values of its inputs.
+    reads: Vec<Ident>,
+    /// The value that it writes.
+    writes: Ident,
 }
 
 /// Facts about a block of several statements that are not those of one of its kernels.
@@ -82,16 +85,16 @@ struct OfBlock {
     name: Ident,
     /// Its kernels, by number.
     kernels: Range<usize>,
-    /// Its parameters, by the names of the versions that it reads.
+    /// Its parameters, by the names of the values that it reads.
     inputs: Vec<Tensor>,
+    /// Its arrays, parameters first.
+    arrays: Vec<Ident>,
     /// Its results, each with the version that it leaves.
     results: Vec<(Ident, Ident)>,
     /// The extents of its indices.
     indices: Vec<Bound>,
     /// The rounds, by number, without which an array has no value.
     unset: Vec<(usize, Ident)>,
-    /// The arrays of versions.
-    names: Vec<(Ident, Ident)>,
     /// The steps of its schedule; `None` for `auto`.
     calls: Option<Vec<ChainStep>>,
 }
@@ -101,10 +104,14 @@ struct OfBlock {
 pub struct Stage {
     /// The kernel.
     pub kernel: KernelSpec,
+    /// The values of its inputs: arrays, or versions of them.
+    pub inputs: Vec<Name>,
+    /// The value of its output.
+    pub output: Name,
     /// Its schedule.
     pub schedule: Scheduled,
     /// The version of its output before it, if it writes a part of it or adds to it.
-    pub previous: Option<Continued>,
+    pub previous: Option<Continued<Name>>,
     /// Where the kernel's name, or that of the array that a statement of a block writes, is in the text, in bytes.
     pub at: Range<usize>,
 }
@@ -187,12 +194,12 @@ impl Definitions {
     /// All mistakes of the text that do not depend on extents.
     pub fn parse(text: &str) -> std::result::Result<Self, ParseError> {
         let (kernels, rounds, blocks) = read(text, |tokens| {
-            let mut found = Found { names: Names::of_file(&tokens), ..Found::default() };
+            let mut found = Found::default();
             found.add(tokens, Span::call_site(), 0);
             let Found { mut errors, kernels, rounds, blocks, .. } = found;
             errors.stop()?;
-            distinct(&kernels)?;
-            rounds::check(&kernels.iter().map(|kernel| &kernel.block.output.name).collect::<Vec<_>>(), &rounds)?;
+            distinct(&kernels, &blocks)?;
+            rounds::check(&kernels.iter().map(|kernel| &kernel.writes).collect::<Vec<_>>(), &rounds)?;
             for value in Flow::new(&kernels, &rounds, &blocks).unknown {
                 let message = format!(
                     "`{value}` has no value before the rounds: no kernel writes it before them, and none in them reads it from outside"
@@ -223,13 +230,13 @@ impl Definitions {
     pub fn results(&self) -> Vec<Left> {
         let written = Flow::new(&self.kernels, &self.rounds, &self.blocks).written;
         let left = written.into_iter().filter_map(|(value, writer)| {
-            let is_of =
-                |block: &&OfBlock| block.names[block.inputs.len()..].iter().any(|(version, _)| version == value);
-            let Some(block) = self.blocks.iter().find(is_of) else {
-                return Some(Left { name: name(value), value: name(value), writer });
+            let value = name(value);
+            let mut results = self.blocks.iter().flat_map(|block| &block.results);
+            let array = match value == value.array() {
+                true => value,
+                false => results.find(|(_, version)| name(version) == value).map(|(array, _)| name(array))?,
             };
-            let result = block.results.iter().find(|(_, version)| version == value)?;
-            Some(Left { name: name(&result.0), value: name(value), writer })
+            Some(Left { name: array, value, writer })
         });
         let mut found: Vec<Left> = Vec::new();
         for left in left {
@@ -280,12 +287,12 @@ impl Definitions {
     /// All mistakes: arrays that do not fit their declarations, names without a value, and all that `kernel!` rejects.
     pub fn bind(&self, given: &Given<'_>) -> std::result::Result<Vec<Stage>, ParseError> {
         let mut stages = self.bound(given, &self.kernels, |kernel, values| {
-            kernel.bound(values, given.dtype).map_err(|errors| in_names(&errors, &kernel.names))
+            kernel.bound(values, given.dtype).map_err(|errors| in_names(&errors))
         })?;
         let finished = self.values(given).and_then(|values| {
             let mut errors = Errors::default();
             for block in &self.blocks {
-                errors.take(block.finish(&self.kernels, &mut stages, &values));
+                errors.take(block.finish(&mut stages, &values));
             }
             errors.finish(stages)
         });
@@ -430,34 +437,33 @@ impl Written {
             return Err(error(written, message, "write `f32`, `f64`, `i32` or `i64`, or set it: `--type f32`"));
         }
         let kernel = spec::literal(&checked, Form::Text)?;
-        let of = |previous: &Previous| Continued { value: name(&previous.version), adds: previous.adds };
-        Ok(Stage { kernel, schedule: self.schedule.clone(), previous: self.previous.as_ref().map(of), at })
+        let of = |previous: &Continued<Ident>| Continued { array: name(&previous.array), adds: previous.adds };
+        let (inputs, output) = (self.reads.iter().map(name).collect(), name(&self.writes));
+        let (schedule, previous) = (self.schedule.clone(), self.previous.as_ref().map(of));
+        Ok(Stage { kernel, inputs, output, schedule, previous, at })
     }
 }
 
 impl OfBlock {
     /// Checks the block as a whole, and divides its schedule into those of its kernels.
-    fn finish(&self, kernels: &[Written], stages: &mut [Stage], values: &Values) -> Result<()> {
-        let names =
-            |names: &[(Ident, Ident)]| names.iter().map(|(one, other)| (name(one), name(other))).collect::<Vec<_>>();
-        let own = kernels[self.kernels.clone()].iter().zip(&stages[self.kernels.clone()]);
-        let kernel = |(written, stage): (&Written, &Stage)| BlockKernel {
+    fn finish(&self, stages: &mut [Stage], values: &Values) -> Result<()> {
+        let kernel = |stage: &Stage| BlockKernel {
             kernel: stage.kernel.clone(),
+            inputs: stage.inputs.clone(),
+            output: stage.output,
             previous: stage.previous,
-            names: names(&written.names),
         };
         let index = |Bound { index, array, dim, extent, access }: &Bound| {
             let extent = values.evaluate(extent)?;
             Some(IndexExtent { index: name(index), array: name(array), dim: *dim, extent, access: access.clone() })
         };
-        let parameters = self.inputs.iter().zip(&self.names).map(|(_, (version, array))| (name(array), name(version)));
         let spec = BlockSpec {
             name: name(&self.name),
-            kernels: own.map(kernel).collect(),
+            kernels: stages[self.kernels.clone()].iter().map(kernel).collect(),
             rounds: Vec::new(),
-            parameters: parameters.collect(),
-            results: names(&self.results),
-            arrays: names(&self.names),
+            arrays: self.arrays.iter().map(name).collect(),
+            parameters: self.inputs.len(),
+            results: self.results.iter().map(|(array, version)| (name(array), name(version))).collect(),
             indices: self.indices.iter().filter_map(index).collect(),
             unset: Vec::new(),
         };
@@ -503,22 +509,24 @@ impl<'a> Flow<'a> {
         let (mut written, mut unknown) = (Vec::<(&Ident, _)>::new(), Vec::new());
         // The rounds around a kernel, outermost first, each with the number of values written before it.
         let mut before: Vec<(&Repeated, usize)> = Vec::new();
-        for (number, Written { block, .. }) in kernels.iter().enumerate() {
+        for (number, Written { block, reads, writes, .. }) in kernels.iter().enumerate() {
             let begun = rounds.iter().filter(|rounds| rounds.kernels.start == number);
             before.extend(begun.map(|rounds| (rounds, written.len())));
             // The kernels of a block read its parameters and versions of its arrays.
-            let declared = match blocks.iter().find(|block| block.kernels.contains(&number)) {
-                Some(block) if block.kernels.start == number => &block.inputs[..],
-                Some(_) => &[],
-                None => &block.inputs,
+            let declared: Vec<(&Tensor, &Ident)> = match blocks.iter().find(|block| block.kernels.contains(&number)) {
+                Some(block) if block.kernels.start == number => {
+                    block.inputs.iter().map(|tensor| (tensor, &tensor.name)).collect()
+                }
+                Some(_) => Vec::new(),
+                None => block.inputs.iter().zip(reads).collect(),
             };
-            for tensor in declared {
-                let is_known = written.iter().any(|(name, _)| **name == tensor.name);
-                if !is_known && !inputs.iter().any(|other| other.name == tensor.name) {
+            for (tensor, value) in declared {
+                let is_known = written.iter().any(|(name, _)| *name == value);
+                if !is_known && !inputs.iter().any(|other| other.name == *value) {
                     inputs.push(tensor);
                 }
             }
-            written.push((&block.output.name, Some(number)));
+            written.push((writes, Some(number)));
             // After the rounds, only carried values exist.
             while let Some((rounds, len)) = before.pop_if(|(rounds, _)| rounds.kernels.end == number + 1) {
                 let inside = written.split_off(len);
@@ -564,7 +572,7 @@ struct Found {
     blocks: Vec<OfBlock>,
     /// The versions that blocks leave of the arrays that they return, where these have other names.
     left: Vec<(Ident, Ident)>,
-    names: Names,
+    versions: Versions,
 }
 
 impl Found {
@@ -659,7 +667,7 @@ impl Found {
     fn read(&mut self, part: Part) {
         let added = part.read().and_then(|(function, calls)| match function.is_one_statement() {
             true => self.one_statement(function, calls),
-            false => self.block(function, calls, &part),
+            false => self.block(function, calls),
         });
         self.errors.take(added);
     }
@@ -674,34 +682,21 @@ impl Found {
         let is_scalar =
             |name: &Ident| block.inputs.iter().any(|tensor| tensor.name == *name && tensor.extents.is_empty());
         block.statement.value.read_scalars(&is_scalar);
-        let mut names = Vec::new();
-        let mut calls = calls;
-        for (array, version) in &self.left {
-            let renamed = |name: &Ident| moved(version, name.span());
-            for tensor in block.inputs.iter_mut().filter(|tensor| tensor.name == *array) {
-                names.push((version.clone(), array.clone()));
-                tensor.name = renamed(&tensor.name);
-            }
-            block.statement.value.visit_accesses(&mut |access| {
-                if access.tensor == *array {
-                    access.tensor = renamed(&access.tensor);
-                }
-            });
-            let of_steps = calls.iter_mut().flatten().filter_map(|call| call.step.tensor_mut());
-            of_steps.filter(|tensor| **tensor == name(array)).for_each(|tensor| *tensor = name(version));
-        }
-        block.inputs.iter().chain([&block.output]).for_each(|tensor| self.names.note(&tensor.name));
+        let value = |tensor: &Tensor| {
+            let left = self.left.iter().find(|(array, _)| *array == tensor.name);
+            left.map_or(&tensor.name, |(_, version)| version).clone()
+        };
+        let (reads, writes) = (block.inputs.iter().map(value).collect(), block.output.name.clone());
         let steps = |calls: Vec<ChainStep>| {
             calls.into_iter().map(|call| (call.step, call.method.span().byte_range())).collect()
         };
         let schedule = calls.map_or(Scheduled::Auto, |calls| Scheduled::Steps(steps(calls)));
-        self.kernels.push(Written { block, schedule, previous: None, names });
+        self.kernels.push(Written { block, schedule, previous: None, reads, writes });
         Ok(())
     }
 
-    fn block(&mut self, function: Function, calls: Option<Vec<ChainStep>>, part: &Part) -> Result<()> {
+    fn block(&mut self, function: Function, calls: Option<Vec<ChainStep>>) -> Result<()> {
         let name = function.name.clone();
-        self.names.begin([&part.kernel, &part.chain]);
         let mut inputs = function.inputs.clone();
         for tensor in &mut inputs {
             if let Some((_, version)) = self.left.iter().find(|(array, _)| *array == tensor.name) {
@@ -712,19 +707,19 @@ impl Found {
             Step::Shard { tensor, .. } => Some(*tensor),
             _ => None,
         });
-        let block = elaborate(function, &self.left, &mut self.names, &sharded.collect::<Vec<_>>())?;
-        let Elaborated { kernels, rounds, results, indices, unset, names } = block;
+        let block = elaborate(function, &self.left, &mut self.versions, &sharded.collect::<Vec<_>>())?;
+        let Elaborated { kernels, rounds, results, indices, unset, arrays } = block;
         let (first, row) = (self.kernels.len(), self.rounds.len());
         self.kernels.extend(kernels.into_iter().map(|part| {
-            let blocks::Part { block, previous, names } = part;
-            Written { block, schedule: Scheduled::Auto, previous, names }
+            let blocks::Part { block, previous, reads, writes } = part;
+            Written { block, schedule: Scheduled::Auto, previous, reads, writes }
         }));
         self.rounds.extend(rounds.into_iter().map(|rounds| rounds.after(first)));
         self.left.retain(|(array, _)| results.iter().all(|(result, _)| result != array));
-        self.left.extend(results.iter().filter(|(array, version)| array != version).cloned());
+        self.left.extend(results.iter().cloned());
         let unset = unset.into_iter().map(|(number, array)| (number + row, array)).collect();
         let kernels = first..self.kernels.len();
-        self.blocks.push(OfBlock { name, kernels, inputs, results, indices, unset, names, calls });
+        self.blocks.push(OfBlock { name, kernels, inputs, arrays, results, indices, unset, calls });
         Ok(())
     }
 }
@@ -795,12 +790,17 @@ fn at_end(errors: syn::Error, end: Span) -> syn::Error {
     all.finish(()).err().unwrap_or_else(|| syn::Error::new(end, "unexpected end"))
 }
 
-/// Checks that kernels have different names, for messages and emitted modules.
-fn distinct(kernels: &[Written]) -> Result<()> {
-    let mut errors = Errors::default();
-    for (nth, kernel) in kernels.iter().enumerate() {
-        if kernels[..nth].iter().any(|other| other.block.name == kernel.block.name) {
-            let name = &kernel.block.name;
+/// Checks that kernels and blocks have different names, for messages and emitted modules.
+fn distinct(kernels: &[Written], blocks: &[OfBlock]) -> Result<()> {
+    let (mut errors, mut known) = (Errors::default(), HashSet::new());
+    let mut blocks = blocks.iter().peekable();
+    for (number, kernel) in kernels.iter().enumerate() {
+        blocks.next_if(|block| block.kernels.end <= number);
+        // The kernels of a block have its name.
+        let is_later = blocks.peek().is_some_and(|block| block.kernels.start < number);
+        let name =
+            blocks.peek().filter(|block| block.kernels.start == number).map_or(&kernel.block.name, |block| &block.name);
+        if !is_later && !known.insert(name) {
             errors.push(name, format!("two kernels have the name `{name}`"), "give each kernel a name of its own");
         }
     }

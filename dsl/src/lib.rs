@@ -51,8 +51,8 @@ mod text;
 mod value;
 mod values;
 
-pub use blocks::spec::{BlockKernel, BlockMistake, BlockSpec, Continued, IndexExtent, KernelSteps};
-pub use blocks::{Bound, Previous};
+pub use blocks::Bound;
+pub use blocks::spec::{BlockKernel, BlockMistake, BlockSpec, IndexExtent, KernelSteps};
 pub use chain::{Chain, ChainStep};
 pub use checked::{Bounds, Checked, Element};
 pub use constant::evaluate;

@@ -65,4 +65,4 @@ mod written;
 pub use error::{ErrorKind, LowerError};
 pub use schedule::block::Block;
 pub use schedule::{OneKernel, Schedule, Subject, Trace};
-pub use sequence::{appended, continued, in_rounds};
+pub use sequence::in_rounds;

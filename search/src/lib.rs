@@ -47,7 +47,7 @@ pub use error::{Enough, SearchError};
 pub use find::Search;
 pub use limits::Limits;
 pub use order::Order;
-pub use polyshard_polyhedral::{appended, in_rounds};
+pub use polyshard_polyhedral::in_rounds;
 pub use sequence::SequenceSearch;
 
 use polyshard_machine::Machine;

@@ -17,13 +17,13 @@ use crate::limits::{Limits, limited};
 use crate::stages::{Around, Stage};
 use crate::variant::axis_names;
 use known::Known;
-use polyshard_dsl::{Continued, Rounds};
-use polyshard_layout::{Mesh, Name};
+use polyshard_dsl::Rounds;
+use polyshard_layout::{Mesh, Name, each_once};
 use polyshard_machine::Machine;
 #[cfg(doc)]
 use polyshard_planner::Sequence;
 use polyshard_polyhedral::Schedule;
-use polyshard_program::{Kernel, Program};
+use polyshard_program::{Continued, Kernel, Program};
 use state::{Best, State};
 use std::time::Instant;
 
@@ -92,7 +92,7 @@ impl<'a> SequenceSearch<'a> {
         output: impl Into<Name>,
         of: impl Into<Name>,
     ) -> Self {
-        self.continued(schedule, inputs, output, Some(Continued { value: of.into(), adds: false }))
+        self.continued(schedule, inputs, output, Some(Continued { array: of.into(), adds: false }))
     }
 
     /// As [`Sequence::accumulate`]: the kernel's terms are combined with the value `onto`.
@@ -118,7 +118,7 @@ impl<'a> SequenceSearch<'a> {
         output: impl Into<Name>,
         onto: impl Into<Name>,
     ) -> Self {
-        self.continued(schedule, inputs, output, Some(Continued { value: onto.into(), adds: true }))
+        self.continued(schedule, inputs, output, Some(Continued { array: onto.into(), adds: true }))
     }
 
     /// As [`stage`](Self::stage), [`version`](Self::version) or [`accumulate`](Self::accumulate), whichever `continues`
@@ -128,7 +128,7 @@ impl<'a> SequenceSearch<'a> {
         schedule: &Schedule,
         inputs: impl IntoIterator<Item = N>,
         output: impl Into<Name>,
-        continues: Option<Continued>,
+        continues: Option<Continued<Name>>,
     ) -> Self {
         let inputs = inputs.into_iter().map(Into::into).collect();
         self.stages.push(Stage { schedule: schedule.clone(), inputs, output: output.into(), continues });
@@ -205,7 +205,7 @@ impl<'a> SequenceSearch<'a> {
     /// The names of the kernels, with the inner quotes that a message needs.
     fn names(&self) -> String {
         let kernels = self.stages.iter().filter_map(|stage| stage.schedule.kernel().ok());
-        let names: Vec<_> = kernels.map(|kernel| kernel.name().to_string()).collect();
+        let names: Vec<_> = each_once(kernels.map(Kernel::name)).into_iter().map(Name::as_str).collect();
         match &names[..] {
             [first, second, .., last] if names.len() > MAX_LISTED => format!("{first}`, `{second}`, .., `{last}"),
             _ => names.join("`, `"),

@@ -4,8 +4,8 @@
 use polyshard::planner::Sequence;
 use polyshard::prelude::*;
 use polyshard::schedule::Block;
-use polyshard::search::{appended, in_rounds};
-use polyshard::text::{Definitions, Given, Left};
+use polyshard::search::in_rounds;
+use polyshard::text::{Definitions, Given, Left, Stage};
 use polyshard_testing::random::Choices;
 use polyshard_testing::random::blocks::{self, Arrays};
 use polyshard_testing::written::read_back;
@@ -20,7 +20,8 @@ fn program_of(text: &str) -> Result<Program, String> {
     let programs = stages.iter().map(|stage| Schedule::from(stage).lower()).collect::<Result<Vec<_>, _>>();
     let programs = programs.map_err(|error| said(&error))?;
     let append = |sequence: Sequence, number: usize| {
-        appended(sequence, &programs[number], &stages[number].kernel, stages[number].previous)
+        let Stage { inputs, output, previous, .. } = &stages[number];
+        sequence.continued(&programs[number], inputs.iter().copied(), *output, *previous)
     };
     let sequence = in_rounds(append, 0..stages.len(), &rounds);
     let keep = |sequence: Sequence, left: &Left| sequence.keep(left.value).call(left.value, left.name);

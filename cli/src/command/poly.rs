@@ -10,7 +10,7 @@ use polyshard::planner::{Sequence, SequenceError};
 use polyshard::program::{Number, Program};
 use polyshard::runtime::{NpyFile, wider};
 use polyshard::schedule::{LowerError, Schedule, Step};
-use polyshard::search::{Choose, Limits, SequenceSearch, appended, in_rounds};
+use polyshard::search::{Choose, Limits, SequenceSearch, in_rounds};
 use polyshard::text::{Definitions, Given, Left, Mistake, Operand, ParseError, Rounds, Scheduled, Stage};
 use std::fs;
 use std::ops::Range;
@@ -230,8 +230,11 @@ impl Kernels {
     /// The declared shape of an array, or that of its next version if it is only carried.
     fn shape(&self, name: Name) -> &[i128] {
         let declared = |name: Name| {
-            let tensors = self.stages.iter().flat_map(|stage| stage.kernel.inputs.iter().chain([&stage.kernel.output]));
-            tensors.clone().find(|(other, _)| *other == name).map(|(_, shape)| &shape[..])
+            let mut tensors = self.stages.iter().flat_map(|stage| {
+                let shapes = stage.kernel.inputs.iter().chain([&stage.kernel.output]).map(|(_, shape)| &shape[..]);
+                stage.inputs.iter().chain([&stage.output]).zip(shapes)
+            });
+            tensors.find(|(other, _)| **other == name).map(|(_, shape)| shape)
         };
         let carried = || {
             let mut carried = self.rounds.iter().flat_map(|rounds| &rounds.carried);
@@ -308,8 +311,7 @@ impl Kernels {
             _ => {
                 let mut search = SequenceSearch::new(ranks, &found.machine).limits(limits);
                 for (stage, schedule) in self.stages.iter().zip(&self.schedules) {
-                    let [inputs, output] = values(stage);
-                    search = search.continued(schedule, inputs, output[0], stage.previous);
+                    search = search.continued(schedule, stage.inputs.iter().copied(), stage.output, stage.previous);
                 }
                 search = search.rounds(self.rounds.clone());
                 for left in &self.asked {
@@ -329,8 +331,8 @@ impl Kernels {
     /// The kernel that does not fit the earlier ones, shown in place.
     fn in_sequence(&self, programs: &[Program]) -> Result<Program> {
         let append = |sequence: Sequence, nth: usize| {
-            let Stage { kernel, previous, .. } = &self.stages[nth];
-            appended(sequence, &programs[nth], kernel, *previous)
+            let Stage { inputs, output, previous, .. } = &self.stages[nth];
+            sequence.continued(&programs[nth], inputs.iter().copied(), *output, *previous)
         };
         let sequence = in_rounds(append, 0..programs.len(), &self.rounds);
         let keep = |sequence: Sequence, left: &Left| sequence.keep(left.value).call(left.value, left.name);
@@ -359,9 +361,4 @@ impl Kernels {
         let place = step.map_or(kernel, |(_, place)| place.clone());
         self.mistake(place, error.message(), error.help())
     }
-}
-
-/// The values that a kernel reads and writes: they have the names of its tensors.
-fn values(stage: &Stage) -> [Vec<Name>; 2] {
-    [stage.kernel.inputs.iter().map(|(name, _)| *name).collect(), vec![stage.kernel.output.0]]
 }

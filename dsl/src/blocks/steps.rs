@@ -24,6 +24,14 @@ fn loops(spec: &KernelSpec) -> Vec<Name> {
     each_once(in_accesses.chain(spec.ranges.iter().map(|(name, _)| *name)))
 }
 
+impl BlockKernel {
+    /// The tensors of the kernel, each with its array.
+    fn tensors(&self) -> impl Iterator<Item = (Name, Name)> {
+        let tensors = self.kernel.inputs.iter().chain([&self.kernel.output]).map(|(name, _)| *name);
+        tensors.zip(self.inputs.iter().chain([&self.output]).map(|value| value.array()))
+    }
+}
+
 impl BlockSpec {
     /// Returns the steps of each kernel for these steps of the block.
     ///
@@ -36,14 +44,14 @@ impl BlockSpec {
         let mut written: Vec<(Name, Vec<Clause>)> = Vec::new();
         let mut divided = Vec::with_capacity(self.kernels.len());
         for kernel in &self.kernels {
-            let mut own = Divided::new(self, kernel);
+            let mut own = Divided::new(kernel);
             for (number, (step, is_used)) in steps.iter().zip(&mut is_used).enumerate() {
                 *is_used |= own.add(step, number, &homes);
             }
             // The first kernel that writes an array determines where it is, if no step does.
-            let array = self.array(kernel.kernel.output.0);
+            let array = kernel.output.array();
             let is_known = |known: &[(Name, Vec<Clause>)]| known.iter().any(|(other, _)| *other == array);
-            let is_parameter = self.parameters.iter().any(|(parameter, _)| *parameter == array);
+            let is_parameter = self.arrays[..self.parameters].contains(&array);
             if !is_known(&homes) && !is_known(&written) && !is_parameter {
                 written.push((array, own.home()));
             }
@@ -51,8 +59,8 @@ impl BlockSpec {
         }
         // Statements before it may read a later version, from the round before.
         for own in &mut divided {
-            for tensor in own.tensors() {
-                if let Some((_, clauses)) = written.iter().find(|(other, _)| *other == self.array(tensor)) {
+            for (tensor, array) in own.kernel.tensors() {
+                if let Some((_, clauses)) = written.iter().find(|(other, _)| *other == array) {
                     own.steps.push((Step::Shard { tensor, clauses: clauses.clone() }, None));
                 }
             }
@@ -63,23 +71,17 @@ impl BlockSpec {
         if mistakes.is_empty() { Ok(divided.into_iter().map(|own| own.steps).collect()) } else { Err(mistakes) }
     }
 
-    /// The array whose version this is.
-    fn array(&self, version: Name) -> Name {
-        self.arrays.iter().find(|(other, _)| *other == version).map_or(version, |(_, array)| *array)
-    }
-
     /// The shardings that steps give, by array, with dimensions by number.
     fn homes(&self, steps: &[Step], mistakes: &mut Vec<BlockMistake>) -> Vec<(Name, Vec<Clause>)> {
-        let names = each_once(self.arrays.iter().map(|(_, array)| *array));
         let mut homes: Vec<(Name, Vec<Clause>)> = Vec::new();
         for (number, step) in steps.iter().enumerate() {
             let Step::Shard { tensor, clauses } = step else { continue };
             let mut wrong = |message, help| mistakes.push(BlockMistake { of: Some(number), message, help });
-            if !names.contains(tensor) {
-                let meant = did_you_mean(tensor.as_str(), names.iter().map(|name| name.as_str()));
+            if !self.arrays.contains(tensor) {
+                let meant = did_you_mean(tensor.as_str(), self.arrays.iter().map(|name| name.as_str()));
                 wrong(
                     format!("the block has no array `{tensor}`"),
-                    format!("{meant}the arrays are {}", listed(&names)),
+                    format!("{meant}the arrays are {}", listed(&self.arrays)),
                 );
             } else if homes.iter().any(|(other, _)| other == tensor) {
                 let help = "give it one: all versions of an array have the same sharding";
@@ -109,11 +111,10 @@ impl BlockSpec {
         if let Some(found) = self.indices.iter().find(|found| found.array == array && found.index == index) {
             return Some(found.dim);
         }
-        let accesses = self
-            .kernels
-            .iter()
-            .flat_map(|BlockKernel { kernel, .. }| kernel.value.accesses().into_iter().chain([&kernel.target]));
-        let mut accesses = accesses.filter(|access| self.array(access.tensor) == array);
+        let mut accesses = self.kernels.iter().flat_map(|kernel| {
+            let all = kernel.kernel.value.accesses().into_iter().chain([&kernel.kernel.target]);
+            all.filter(move |access| kernel.tensors().any(|tensor| tensor == (access.tensor, array)))
+        });
         accesses.find_map(|access| access.index.iter().position(|one| one.as_variable() == Some(index)))
     }
 
@@ -137,7 +138,7 @@ impl BlockSpec {
                 return Some(BlockMistake { of: Some(number), message, help });
             }
             Step::Of { tensor } => {
-                let arrays = each_once(self.kernels.iter().map(|kernel| self.array(kernel.kernel.output.0)));
+                let arrays = each_once(self.kernels.iter().map(|kernel| kernel.output.array()));
                 let help = format!("the arrays that statements write are {}", listed(arrays));
                 return Some(BlockMistake {
                     of: Some(number),
@@ -160,7 +161,6 @@ impl BlockSpec {
 
 /// The steps of one kernel so far.
 struct Divided<'a> {
-    block: &'a BlockSpec,
     kernel: &'a BlockKernel,
     loops: Vec<Name>,
     /// The axes over which its indices are distributed.
@@ -173,28 +173,15 @@ struct Divided<'a> {
 }
 
 impl<'a> Divided<'a> {
-    fn new(block: &'a BlockSpec, kernel: &'a BlockKernel) -> Self {
-        Self {
-            block,
-            kernel,
-            loops: loops(&kernel.kernel),
-            axes: Vec::new(),
-            copies: Vec::new(),
-            of: None,
-            steps: Vec::new(),
-        }
+    fn new(kernel: &'a BlockKernel) -> Self {
+        let (loops, axes, copies) = (loops(&kernel.kernel), Vec::new(), Vec::new());
+        Self { kernel, loops, axes, copies, of: None, steps: Vec::new() }
     }
 
-    /// The versions that the kernel reads, then the one that it writes.
-    fn tensors(&self) -> Vec<Name> {
-        let KernelSpec { inputs, output, .. } = &self.kernel.kernel;
-        inputs.iter().chain([output]).map(|(name, _)| *name).collect()
-    }
-
-    /// The versions of an array that the kernel reads or writes, under the name of the array or another that the statement has for it.
+    /// The tensors of the kernel that are versions of an array, or that the statement calls so.
     fn versions(&self, array: Name) -> Vec<Name> {
-        let is_named = |tensor: Name| self.kernel.names.contains(&(tensor, array));
-        self.tensors().into_iter().filter(|tensor| self.block.array(*tensor) == array || is_named(*tensor)).collect()
+        let is_of = |(tensor, of): &(Name, Name)| *of == array || tensor.array() == array;
+        self.kernel.tensors().filter(is_of).map(|(tensor, _)| tensor).collect()
     }
 
     fn has(&self, index: Name) -> bool {
@@ -210,7 +197,7 @@ impl<'a> Divided<'a> {
     fn add(&mut self, step: &Step, number: usize, homes: &[(Name, Vec<Clause>)]) -> bool {
         let at = Some(number);
         let before = self.steps.len();
-        let is_of = |tensor: Name| self.block.array(self.kernel.kernel.output.0) == tensor;
+        let is_of = |tensor: Name| self.kernel.output.array() == tensor;
         match step {
             Step::Of { tensor } => {
                 self.of = Some(*tensor);
@@ -260,9 +247,9 @@ impl<'a> Divided<'a> {
             }
             Step::Shard { tensor, .. } => {
                 let home = homes.iter().find(|(other, _)| other == tensor);
-                for version in self.tensors().into_iter().filter(|version| self.block.array(*version) == *tensor) {
+                for (tensor, _) in self.kernel.tensors().filter(|(_, array)| array == tensor) {
                     if let Some((_, clauses)) = home {
-                        self.steps.push((Step::Shard { tensor: version, clauses: clauses.clone() }, at));
+                        self.steps.push((Step::Shard { tensor, clauses: clauses.clone() }, at));
                     }
                 }
             }

@@ -1,6 +1,6 @@
 //! The checks of a sequence, and its program: its statements, and the redistributions between kernels.
 
-use super::{Carry, Continues, Item, Sequence, SequenceError, Stage};
+use super::{Carry, Item, Sequence, SequenceError, Stage};
 use crate::PlanOptions;
 use crate::redistribute::redistribution_with;
 use polyshard_layout::{DType, Name, Sharding, each_once};
@@ -149,7 +149,7 @@ fn check_stage(stage: &Stage, position: usize, first: &Stage) -> Result<()> {
             other_dtype: first.program.dtype(),
         }));
     }
-    let Some(Continues { value, adds }) = stage.continued() else { return Ok(()) };
+    let Some(Continued { array: value, adds }) = stage.continues() else { return Ok(()) };
     let sharding = nest.output_sharding();
     let why = if adds && kernel.assign() == Assign::Set {
         format!("`{}` adds nothing; write `+=`, `*=`, `max=` or `min=`", kernel.statement())
@@ -158,7 +158,7 @@ fn check_stage(stage: &Stage, position: usize, first: &Stage) -> Result<()> {
     } else {
         return Ok(());
     };
-    let what = if adds { "add to" } else { "continue" };
+    let (what, value) = (if adds { "add to" } else { "continue" }, value.array());
     Err(Box::new(SequenceError::Continues { stage: stage.label(position), what, value, why }))
 }
 
@@ -237,7 +237,8 @@ struct Builder {
 
 impl Builder {
     fn add(&mut self, name: Name, sharding: &Sharding, kind: ArrayKind) -> ArrayId {
-        self.body.arrays.push(Array { name, sharding: sharding.clone(), kind });
+        // Versions of an array have its name.
+        self.body.arrays.push(Array { name: name.array(), sharding: sharding.clone(), kind });
         ArrayId(self.body.arrays.len() - 1)
     }
 
@@ -284,7 +285,7 @@ impl Builder {
                         let sharding = left.unwrap_or_else(|| read.clone());
                         self.add_input(value, &sharding, outside, || format!("an input that {label} reads first"));
                     }
-                    if let Some(Continues { value, .. }) = stage.continued() {
+                    if let Some(Continued { array: value, .. }) = stage.continues() {
                         let left = outside.carried.iter().find(|(name, _)| *name == value);
                         let sharding = left.map_or(stage.program.nest().output_sharding(), |(_, left)| left).clone();
                         self.add_input(value, &sharding, outside, || format!("an input that {label} continues"));
@@ -345,7 +346,7 @@ impl Builder {
             arrays.push(self.in_sharding(value, read, ArrayKind::Temporary, || label.clone())?);
         }
         let sharding = nest.output_sharding();
-        let continues = stage.continued().map(|Continues { value, adds }| {
+        let continues = stage.continues().map(|Continued { array: value, adds }| {
             let value = self.find(value).expect("a value that no stage wrote is an input; this is a bug in polyshard");
             self.fits(&label, nest.kernel.output().name, sharding, value)?;
             let array = self.in_sharding(value, sharding, ArrayKind::Temporary, || label.clone())?;
@@ -553,7 +554,7 @@ impl Builder {
         let source = self.body.arrays[home.0].sharding.clone();
         let program = redistribution_with(&source, wanted, self.body.dtype, &self.options).map_err(|why| {
             let (source_sharding, target_sharding) = (source.to_string(), wanted.to_string());
-            Box::new(SequenceError::Plan { reader: reader(), value: name, source_sharding, target_sharding, why })
+            Box::new(SequenceError::Plan { reader: reader(), value: name.array(), source_sharding, target_sharding, why })
         })?;
         // The program's first array is `home`, and its last is the requested one.
         let mut ids = vec![home];

@@ -2,7 +2,7 @@
 
 use super::{Schedule, Subject};
 use crate::error::{ErrorKind, LowerError};
-use crate::sequence::{appended, in_rounds};
+use crate::sequence::in_rounds;
 use polyshard_dsl::{BlockKernel, BlockMistake, BlockSpec, Step};
 use polyshard_layout::Name;
 use polyshard_planner::Sequence;
@@ -68,8 +68,8 @@ impl Subject for Block {
         });
         let programs = lowered.collect::<Result<Vec<_>, _>>()?;
         let append = |sequence: Sequence, number: usize| {
-            let BlockKernel { kernel, previous, .. } = &spec.kernels[number];
-            appended(sequence, &programs[number], kernel, *previous)
+            let BlockKernel { inputs, output, previous, .. } = &spec.kernels[number];
+            sequence.continued(&programs[number], inputs.iter().copied(), *output, *previous)
         };
         let sequence = in_rounds(append, 0..programs.len(), &spec.rounds);
         let sequence =
