@@ -8,6 +8,7 @@ use polyshard_testing::test_folder;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+mod names;
 mod refused;
 mod results;
 mod rounds;

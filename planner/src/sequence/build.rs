@@ -554,7 +554,13 @@ impl Builder {
         let source = self.body.arrays[home.0].sharding.clone();
         let program = redistribution_with(&source, wanted, self.body.dtype, &self.options).map_err(|why| {
             let (source_sharding, target_sharding) = (source.to_string(), wanted.to_string());
-            Box::new(SequenceError::Plan { reader: reader(), value: name.array(), source_sharding, target_sharding, why })
+            Box::new(SequenceError::Plan {
+                reader: reader(),
+                value: name.array(),
+                source_sharding,
+                target_sharding,
+                why,
+            })
         })?;
         // The program's first array is `home`, and its last is the requested one.
         let mut ids = vec![home];

@@ -185,16 +185,24 @@ impl Program {
 
     /// Returns how often statements are repeated, as printed: `at most 100 rounds, until rr < 1e-9`.
     #[must_use]
-    pub fn shown_rounds(&self, Rounds { times, until, .. }: &Rounds) -> String {
-        let rounds = counted(times, "round");
-        let Some(Until { scalar, below }) = *until else { return rounds };
-        // A condition that is not `scalar < number` is a kernel whose result is 0 where it holds, and otherwise 1.
-        let condition = self.nests().find(|nest| nest.writes() == scalar && below == 0.5);
-        match condition.as_ref().map(|nest| nest.kernel.value()) {
-            Some(Value::If(choice)) if choice.then == Value::Literal(Number::Int(0)) => {
-                format!("at most {rounds}, until {} {} {}", choice.left, choice.compare, choice.right)
+    pub fn shown_rounds(&self, rounds: &Rounds) -> String {
+        let times = counted(&rounds.times, "round");
+        let until = rounds.until.map(|Until { scalar, below }| {
+            self.condition(rounds).unwrap_or_else(|| format!("{} < {below:e}", self.shown(scalar)))
+        });
+        until.map_or(times.clone(), |until| format!("at most {times}, until {until}"))
+    }
+
+    /// Returns the condition that ends rounds, if a kernel computes it: a scalar that is 0 where it holds, and elsewhere 1.
+    #[must_use]
+    pub fn condition(&self, rounds: &Rounds) -> Option<String> {
+        let Until { scalar, below } = rounds.until?;
+        let nest = self.nests().find(|nest| nest.writes() == scalar && below == 0.5)?;
+        match nest.kernel.value() {
+            Value::If(choice) if choice.then == Value::Literal(Number::Int(0)) => {
+                Some(format!("{} {} {}", choice.left, choice.compare, choice.right))
             }
-            _ => format!("at most {rounds}, until {} < {below:e}", self.shown(scalar)),
+            _ => None,
         }
     }
 
