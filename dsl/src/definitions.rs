@@ -41,7 +41,7 @@ use crate::values::{Unknown, Values, open, written};
 use polyshard_layout::{DType, Name, counted, nearest};
 use polyshard_program::{Continued, KernelSpec, Number};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use syn::spanned::Spanned;
 use syn::{Result, Type};
@@ -229,19 +229,16 @@ impl Definitions {
     #[must_use]
     pub fn results(&self) -> Vec<Left> {
         let written = Flow::new(&self.kernels, &self.rounds, &self.blocks).written;
-        let left = written.into_iter().filter_map(|(value, writer)| {
-            let value = name(value);
-            let mut results = self.blocks.iter().flat_map(|block| &block.results);
-            let array = match value == value.array() {
-                true => value,
-                false => results.find(|(_, version)| name(version) == value).map(|(array, _)| name(array))?,
-            };
-            Some(Left { name: array, value, writer })
-        });
+        let results = self.blocks.iter().flat_map(|block| &block.results);
+        let results: HashMap<Name, Name> = results.map(|(array, version)| (name(version), name(array))).collect();
         let mut found: Vec<Left> = Vec::new();
-        for left in left {
-            found.retain(|other| other.name != left.name);
-            found.push(left);
+        for (value, writer) in written {
+            let value = name(value);
+            let array = if value == value.array() { Some(value) } else { results.get(&value).copied() };
+            if let Some(name) = array {
+                found.retain(|other| other.name != name);
+                found.push(Left { name, value, writer });
+            }
         }
         found
     }
@@ -507,6 +504,8 @@ impl<'a> Flow<'a> {
     fn new(kernels: &'a [Written], rounds: &'a [Repeated], blocks: &'a [OfBlock]) -> Self {
         let mut inputs: Vec<&Tensor> = Vec::new();
         let (mut written, mut unknown) = (Vec::<(&Ident, _)>::new(), Vec::new());
+        // How often each is written.
+        let mut known: HashMap<&Ident, usize> = HashMap::new();
         // The rounds around a kernel, outermost first, each with the number of values written before it.
         let mut before: Vec<(&Repeated, usize)> = Vec::new();
         for (number, Written { block, reads, writes, .. }) in kernels.iter().enumerate() {
@@ -521,24 +520,32 @@ impl<'a> Flow<'a> {
                 None => block.inputs.iter().zip(reads).collect(),
             };
             for (tensor, value) in declared {
-                let is_known = written.iter().any(|(name, _)| *name == value);
-                if !is_known && !inputs.iter().any(|other| other.name == *value) {
+                if !known.contains_key(value) && !inputs.iter().any(|other| other.name == *value) {
                     inputs.push(tensor);
                 }
             }
             written.push((writes, Some(number)));
+            *known.entry(writes).or_default() += 1;
             // After the rounds, only carried values exist.
             while let Some((rounds, len)) = before.pop_if(|(rounds, _)| rounds.kernels.end == number + 1) {
                 let inside = written.split_off(len);
+                for (name, _) in &inside {
+                    if let Some(count) = known.remove(*name).filter(|count| *count > 1) {
+                        known.insert(name, count - 1);
+                    }
+                }
                 // Where `A = B` and `B = C` are carried, no kernel writes B under this name.
                 let writer = |next: &Ident| inside.iter().rev().find(|(name, _)| *name == next)?.1;
                 let is_declared = |value: &Ident| {
                     let is_input = inputs.iter().any(|tensor| tensor.name == *value);
-                    is_input || written.iter().any(|(name, _)| *name == value)
+                    is_input || known.contains_key(value)
                 };
                 let values = rounds.carried.iter().map(|(value, _)| value);
                 unknown.extend(values.filter(|value| !rounds.has_first(value) && !is_declared(value)));
-                written.extend(rounds.carried.iter().map(|(value, next)| (value, writer(next))));
+                for (value, next) in &rounds.carried {
+                    written.push((value, writer(next)));
+                    *known.entry(value).or_default() += 1;
+                }
             }
         }
         Self { inputs, written, unknown }

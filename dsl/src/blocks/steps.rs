@@ -16,6 +16,7 @@ use crate::errors::listed;
 use crate::step::{Clause, Dim, Step};
 use polyshard_layout::{AxisExpr, Mesh, Name, did_you_mean, each_once};
 use polyshard_program::{Affine, KernelSpec};
+use std::collections::HashMap;
 
 /// The indices of a kernel.
 fn loops(spec: &KernelSpec) -> Vec<Name> {
@@ -41,7 +42,7 @@ impl BlockSpec {
         let mut mistakes = Vec::new();
         let homes = self.homes(steps, &mut mistakes);
         let mut is_used = vec![false; steps.len()];
-        let mut written: Vec<(Name, Vec<Clause>)> = Vec::new();
+        let mut written: HashMap<Name, Vec<Clause>> = HashMap::new();
         let mut divided = Vec::with_capacity(self.kernels.len());
         for kernel in &self.kernels {
             let mut own = Divided::new(kernel);
@@ -50,17 +51,17 @@ impl BlockSpec {
             }
             // The first kernel that writes an array determines where it is, if no step does.
             let array = kernel.output.array();
-            let is_known = |known: &[(Name, Vec<Clause>)]| known.iter().any(|(other, _)| *other == array);
+            let is_known = homes.iter().any(|(other, _)| *other == array) || written.contains_key(&array);
             let is_parameter = self.arrays[..self.parameters].contains(&array);
-            if !is_known(&homes) && !is_known(&written) && !is_parameter {
-                written.push((array, own.home()));
+            if !is_known && !is_parameter {
+                written.insert(array, own.home());
             }
             divided.push(own);
         }
         // Statements before it may read a later version, from the round before.
         for own in &mut divided {
             for (tensor, array) in own.kernel.tensors() {
-                if let Some((_, clauses)) = written.iter().find(|(other, _)| *other == array) {
+                if let Some(clauses) = written.get(&array) {
                     own.steps.push((Step::Shard { tensor, clauses: clauses.clone() }, None));
                 }
             }

@@ -99,5 +99,6 @@ fn refused_schedules_of_blocks_name_arrays_as_their_files_do() {
     let lines: Vec<_> = said.lines().filter(|line| line.starts_with("repeat") || line.starts_with("warning")).collect();
     expect![[r#"
         repeat   at most 3 rounds, until 1e-9 >= rr[] * rr[]
-        warning  `1e-9 >= rr[] * rr[]` did not hold after 3 rounds"#]].assert_eq(&lines.join("\n"));
+        warning  `1e-9 >= rr[] * rr[]` did not hold after 3 rounds"#]]
+    .assert_eq(&lines.join("\n"));
 }
