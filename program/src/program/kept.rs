@@ -156,6 +156,9 @@ impl Body {
                 let (mut own, is_rounded) = (Vec::new(), nest.rounds_sums());
                 for tile in 0..nest.inputs().len() {
                     let place = Place { kernel, tile };
+                    if !nest.transfers[tile].can_stay() {
+                        continue;
+                    }
                     let array = nest.arrays[nest.transfers[tile].tensor.0];
                     let same = || of_array.get(&array).into_iter().flatten().copied();
                     let mut at = same().find(|at| self.is_in(place, &tiles[*at]));
