@@ -10,8 +10,8 @@
 //  3    repeat        2 rounds
 //                     A''' is first A'', then Y of the round before
 //  4      run           Y = rows(A''', V'), Y[m, n] += A[m, k] * V[k, n]
-//  5    move          A'''' = A''': [0 @ x] to replicated, all_gather(x)
-//  6    run           Z = columns(A'''', V'), Y[m, n] = A[m, n] - V[n, m]
+//  5    move          A'4 = A''': [0 @ x] to replicated, all_gather(x)
+//  6    run           Z = columns(A'4, V'), Y[m, n] = A[m, n] - V[n, m]
 //  7    run           s = largest(Z), s[] max= Z[m, n]
 //     output        A'[7, 7]: [1 @ x]
 
@@ -57,7 +57,7 @@ pub fn sharding_y_6() -> Sharding {
     sharding(&mesh(), [7, 7], [Placement::block(0, "x")])
 }
 
-/// Which rank owns which elements of `A''''`: replicated.
+/// Which rank owns which elements of `A'4`: replicated.
 pub fn sharding_a_7() -> Sharding {
     Sharding::replicated(&mesh(), &[7, 7])
 }
@@ -320,7 +320,7 @@ fn moves(world: &World) -> Result<[Redistribution; 2]> {
         &sharding_a_4(),
         &Route::from(Leg::exchange([Reach::All])),
     )?;
-    // A'''' = A''': all_gather(x), at most 336 bytes received per rank
+    // A'4 = A''': all_gather(x), at most 336 bytes received per rank
     let a_7 = Redistribution::by(
         world,
         &sharding_a_5(),

@@ -62,7 +62,7 @@ fn statements_are_kernels_on_versions_of_their_arrays() {
             (A) -> A = A'2
         fn f(A: [T; n], B: [T; n]) -> (B, C: [T; n]) { let D[i] = A[i]; C[i] = D[i]; B[i] = D[i] + B[i] } auto
             B'1 = f(A, B), B'[i] = D[i] + B[i]
-            C'1 = f(A), C'[i] = C[i]
+            C'1 = f(A), C[i] = A[i]
             (A, B) -> B = B'1, C = C'1
         fn f(A: [T; n, m], z: [T; m]) -> y: [T; n] { let w: [T; m]; w[j] = z[j] + j; y[i] += A[i, j] * w[j]; y[i] max= z[0] for i in 1..n; } auto
             w'1 = f(z), w[j] = z[j] + j
@@ -246,8 +246,8 @@ fn rounds_that_exchange_arrays_write_one_of_them() {
     check(expect![[r#"
         fn f(A: [T; n], B: [T; n]) -> (A, B) { repeat(3) { let t[i] = A[i]; A[i] = B[i]; B[i] = t[i]; } } auto
             repeat(3, A'1 = A, then A'2, B'1 = B, then B'2) { 2 }
-            A'2 = f(B'1), A'[i] = A[i]
-            B'2 = f(A'1), B'[i] = B[i]
+            A'2 = f(B'1), A[i] = B[i]
+            B'2 = f(A'1), B[i] = A[i]
             (A, B) -> A = A'1, B = B'1
         fn f(A: [T; n], B: [T; n]) -> (A, B) { repeat(3) { let t[i] = A[i] + B[i]; A[i] = B[i]; B[i] = t[i]; } } auto
             repeat(3, A'1 = A, then B'1, B'1 = B, then t'1) { 1 }
@@ -293,4 +293,21 @@ fn names_that_mean_an_array_where_a_number_is_needed_are_refused() {
             line 1, column 32: the output has no name
             help: name the output and its extents: `-> C: [f32; m, n]`
     "#]]);
+}
+
+#[test]
+fn ten_thousand_statements_are_read_and_checked() {
+    let statement = |nth: usize| match nth % 2 {
+        0 => format!("let C{nth}[i] = A[i] * B[i];\n"),
+        _ => format!("A[i] = C{}[i] - A[i];\n", nth - 1),
+    };
+    let statements: String = (0..10_000).map(statement).collect();
+    let text = format!(
+        "fn long(A: [f64; 8], B: [f64; 8]) -> A {{\n{statements}}}\nmesh(x: 2).distribute([i], [io], [ii]).shard(A, i @ x)"
+    );
+    let file = Definitions::parse(&text).expect("a block");
+    let stages = file.bind(&Given::default()).expect("statements that fit");
+    assert_eq!(stages.len(), 10_000);
+    assert_eq!(stages[9_999].output, "A'5000");
+    assert_eq!(file.results().len(), 1);
 }
