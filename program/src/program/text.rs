@@ -186,7 +186,7 @@ impl Program {
     /// Returns how often statements are repeated, as printed: `at most 100 rounds, until rr < 1e-9`.
     #[must_use]
     pub fn shown_rounds(&self, rounds: &Rounds) -> String {
-        let times = counted(&rounds.times, "round");
+        let times = counted(rounds.times, "round");
         let until = rounds.until.map(|Until { scalar, below }| {
             self.condition(rounds).unwrap_or_else(|| format!("{} < {below:e}", self.shown(scalar)))
         });
