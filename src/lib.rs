@@ -100,9 +100,9 @@ pub mod schedule {
 /// Kernels, schedules and einsums read from text, as from `.poly` files.
 pub mod text {
     pub use polyshard_dsl::{
-        BlockKernel, BlockMistake, BlockSpec, Carry, Continued, Definitions, EinsumError, Given, IndexExtent, Kept,
-        KernelSteps, Left, Mistake, Operand, ParseError, Rounds, Scheduled, Stage, Statement, einsum, einsum_broadcast,
-        parse_chain, parse_kernel,
+        BlockKernel, BlockMistake, BlockSpec, Carry, Definitions, EinsumError, Given, IndexExtent, Kept, KernelSteps,
+        Left, Mistake, Operand, ParseError, Rounds, Scheduled, Stage, Statement, einsum, einsum_broadcast, parse_chain,
+        parse_kernel,
     };
 }
 
@@ -202,12 +202,12 @@ pub mod prelude {
 /// Items that the macros expand to; not for use by hand.
 #[doc(hidden)]
 pub mod __private {
-    pub use polyshard_dsl::{BlockKernel, BlockSpec, Continued, IndexExtent, Rounds, Var};
+    pub use polyshard_dsl::{BlockKernel, BlockSpec, IndexExtent, Rounds, Var};
     pub use polyshard_layout::Name;
     pub use polyshard_polyhedral::Schedule;
     pub use polyshard_program::{
-        Access, Affine, Assign, Comparison, Conditional, DType, Function, KernelSpec, Modulus, Number, ScalarType,
-        Value, extent,
+        Access, Affine, Assign, Comparison, Conditional, Continued, DType, Function, KernelSpec, Modulus, Number,
+        ScalarType, Value, extent,
     };
 
     /// Returns a number of rounds; one that does not fit is refused later.

@@ -14,6 +14,7 @@
 
 use polyshard_layout::{Name, counted};
 use polyshard_program::{ArrayId, ArrayKind, Continued, NestView, Program, Rounds, Statement};
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::path::Path;
 
@@ -84,22 +85,22 @@ fn main(program: &Program, package: &str) -> String {
     let output = outputs.last().map_or_else(String::new, Name::to_string);
     let dtype = program.dtype();
     let files: Vec<_> = inputs.iter().map(|name| format!("{name}.npy")).chain([format!("{output}.npy")]).collect();
-    let modules: Vec<_> = program.nests().map(|nest| module(&nest)).collect();
+    let names = Names::new(program);
+    let modules: Vec<_> = program.nests().map(|nest| names.module(&nest)).collect();
     let statements: Vec<_> = program.nests().map(|nest| nest.kernel.statement()).collect();
-    let names: Vec<Name> = program.nests().map(|nest| nest.kernel.name()).collect();
-    let made = match names[..] {
+    let made = match &names.modules[..] {
         [name] if program.body().rounds.is_empty() && program.nests().all(|nest| nest.continues.is_none()) => {
             format!("{name}::schedule().lower()")
         }
         _ => {
-            let stages = stages(program, &program.body().statements);
+            let stages = names.stages(&program.body().statements);
             // A carried array is an output only if requested.
-            let kept = program.of_kind(ArrayKind::Output).into_iter().filter(|id| program.is_carried(*id));
-            let kept: String = kept.map(|id| format!("        .keep({})\n", quoted(program, id))).collect();
-            let called = program.of_kind(ArrayKind::Output).into_iter().filter(|id| is_called(program, *id));
-            let called = called.map(|id| (quoted(program, id), program.array(id).name));
-            let called: String =
-                called.map(|(value, name)| format!("        .call({value}, {:?})\n", name.as_str())).collect();
+            let outputs = || program.of_kind(ArrayKind::Output).into_iter().map(|id| (id, names.quoted(id)));
+            let kept = outputs().filter(|(id, _)| program.is_carried(*id));
+            let kept: String = kept.map(|(_, value)| format!("        .keep({value})\n")).collect();
+            let called = outputs().map(|(id, value)| (value, format!("{:?}", program.array(id).name.as_str())));
+            let called = called.filter(|(value, name)| value != name);
+            let called: String = called.map(|(value, name)| format!("        .call({value}, {name})\n")).collect();
             format!("Sequence::new()\n{stages}{kept}{called}        .build()")
         }
     };
@@ -160,42 +161,100 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {{
     )
 }
 
-/// The kernel and its chain, in the syntax of `kernel!`.
-fn module(nest: &NestView<'_>) -> String {
-    let steps: String = nest.steps.iter().map(|step| format!("    .{step}\n")).collect();
-    format!("kernel! {{\n    pub {}\n{steps}}}\n", nest.kernel.definition())
+/// Names in the sequence.
+struct Names<'a> {
+    program: &'a Program,
+    /// By array: the value that it holds.
+    values: Vec<String>,
+    /// By kernel: its module.
+    modules: Vec<String>,
 }
 
-/// The stages and rounds of a sequence.
-fn stages(program: &Program, statements: &[Statement]) -> String {
-    let body = program.body();
-    let spans = body.spans(statements).map(|span| match span.statements {
-        [Statement::Rounds(id, round)] => {
-            let Rounds { times, until, carried } = &body.rounds[id.0];
-            let name = |id| quoted(program, id);
-            let carried = carried.iter().map(|carried| {
-                let [first, next, value] = [carried.first, carried.next, carried.value].map(name);
-                match first == value {
-                    true => format!("        .carry({next}, {value})\n"),
-                    false => format!("        .carry_from({first}, {next}, {value})\n"),
-                }
-            });
-            let carried: String = carried.collect();
-            let until = until.map(|until| format!("        .until({}, {:?})\n", name(until.scalar), until.below));
-            let round = format!("Sequence::new()\n{}{carried}{}", stages(program, round), until.unwrap_or_default());
-            format!("        .repeat({times}, {})\n", round.trim_end().replace('\n', "\n        "))
+impl<'a> Names<'a> {
+    fn new(program: &'a Program) -> Self {
+        let ids = || (0..program.arrays().len()).map(ArrayId);
+        let homes: Vec<ArrayId> = ids().map(|id| home(program, id)).collect();
+        let mut counts: HashMap<Name, usize> = HashMap::new();
+        let own = ids().filter(|id| homes[id.0] == *id);
+        own.for_each(|id| *counts.entry(program.array(id).name).or_default() += 1);
+        // Kernels may write several versions of an array.
+        let is_temporary = |id: ArrayId| program.array(id).kind == ArrayKind::Temporary;
+        let mut written = program.nests().map(|nest| nest.writes()).filter(|id| is_temporary(*id));
+        let has_versions = written.any(|id| counts[&program.array(id).name] > 1);
+        let value = |id: ArrayId| match () {
+            () if has_versions => program.shown(id),
+            () if is_called(program, id) => format!("{}_out", program.array(id).name),
+            () => program.array(id).name.to_string(),
+        };
+        let values = homes.into_iter().map(value).collect();
+        let kernels: Vec<Name> = program.nests().map(|nest| nest.kernel.name()).collect();
+        let is_shared = kernels.iter().collect::<HashSet<_>>().len() < kernels.len();
+        let module = |(number, name): (usize, &Name)| match is_shared {
+            true => format!("{name}_{number}"),
+            false => name.to_string(),
+        };
+        Self { program, values, modules: (1..).zip(&kernels).map(module).collect() }
+    }
+
+    /// The kernel and its chain, in the syntax of `kernel!`.
+    fn module(&self, nest: &NestView<'_>) -> String {
+        let steps: String = nest.steps.iter().map(|step| format!("    .{step}\n")).collect();
+        let kernel = nest.kernel.definition().replacen(nest.kernel.name().as_str(), &self.modules[nest.id.0], 1);
+        let text = format!("kernel! {{\n    pub {kernel}\n{steps}}}\n");
+        // The next version of an input has a prime, for which there are underscores here.
+        let output = nest.kernel.output().name;
+        let mut own = format!("{}_", output.array());
+        while nest.kernel.tensors().any(|tensor| tensor.name == own.as_str()) {
+            own.push('_');
         }
-        // Moves follow from the shardings of arrays.
-        _ => body.kernels_of(span).into_iter().map(|kernel| stage(program, &body.nest(kernel))).collect(),
-    });
-    spans.collect()
-}
+        if output == output.array() { text } else { text.replace(output.as_str(), &own) }
+    }
 
-/// The name of the value in an array.
-fn quoted(program: &Program, id: ArrayId) -> String {
-    let id = home(program, id);
-    let name = program.array(id).name.as_str();
-    if is_called(program, id) { format!("{:?}", format!("{name}_out")) } else { format!("{name:?}") }
+    /// The stages and rounds of a sequence.
+    fn stages(&self, statements: &[Statement]) -> String {
+        let body = self.program.body();
+        let spans = body.spans(statements).map(|span| match span.statements {
+            [Statement::Rounds(id, round)] => {
+                let Rounds { times, until, carried } = &body.rounds[id.0];
+                let carried = carried.iter().map(|carried| {
+                    let [first, next, value] = [carried.first, carried.next, carried.value].map(|id| self.quoted(id));
+                    match first == value {
+                        true => format!("        .carry({next}, {value})\n"),
+                        false => format!("        .carry_from({first}, {next}, {value})\n"),
+                    }
+                });
+                let carried: String = carried.collect();
+                let until =
+                    until.map(|until| format!("        .until({}, {:?})\n", self.quoted(until.scalar), until.below));
+                let round = format!("Sequence::new()\n{}{carried}{}", self.stages(round), until.unwrap_or_default());
+                format!("        .repeat({times}, {})\n", round.trim_end().replace('\n', "\n        "))
+            }
+            // Moves follow from the shardings of arrays.
+            _ => body.kernels_of(span).into_iter().map(|kernel| self.stage(&body.nest(kernel))).collect(),
+        });
+        spans.collect()
+    }
+
+    /// A kernel of a sequence, with the values that it reads and writes.
+    fn stage(&self, nest: &NestView<'_>) -> String {
+        let values: Vec<_> = nest.arrays.iter().map(|&id| self.quoted(id)).collect();
+        let (output, inputs) = values.split_last().map_or(("", &[][..]), |(output, inputs)| (output.as_str(), inputs));
+        let (method, onto) = match nest.continues {
+            None => ("stage", String::new()),
+            Some(Continued { array, adds }) => {
+                (if adds { "accumulate" } else { "version" }, format!(", {}", self.quoted(array)))
+            }
+        };
+        // The type of no inputs has to be stated.
+        let inputs = if inputs.is_empty() { "\"\"; 0".to_owned() } else { inputs.join(", ") };
+        let kernel = &self.modules[nest.id.0];
+        format!("        .{method}(&{kernel}::schedule().lower()?, [{inputs}], {output}{onto})\n")
+    }
+
+    /// The value in an array.
+    fn quoted(&self, id: ArrayId) -> String {
+        format!("{:?}", self.values[id.0])
+    }
 }
 
 /// The array that holds a value where it was given or written.
@@ -212,23 +271,8 @@ fn is_called(program: &Program, id: ArrayId) -> bool {
     let mut carried = body.rounds.iter().flat_map(|rounds| &rounds.carried);
     program.array(id).kind == ArrayKind::Output
         && program.of_kind(ArrayKind::Input).iter().any(is_name)
-        && home(program, id) == id
         && !carried
             .any(|carried| carried.value == id && is_name(&carried.first) && !is_read(home(program, carried.first)))
-}
-
-/// A kernel of a sequence, with the values that it reads and writes.
-fn stage(program: &Program, nest: &NestView<'_>) -> String {
-    let values: Vec<_> = nest.arrays.iter().map(|&id| quoted(program, id)).collect();
-    let (output, inputs) = values.split_last().map_or(("", &[][..]), |(output, inputs)| (output.as_str(), inputs));
-    let (method, onto) = match nest.continues {
-        None => ("stage", String::new()),
-        Some(Continued { array, adds }) => {
-            (if adds { "accumulate" } else { "version" }, format!(", {}", quoted(program, array)))
-        }
-    };
-    let (kernel, inputs) = (nest.kernel.name(), inputs.join(", "));
-    format!("        .{method}(&{kernel}::schedule().lower()?, [{inputs}], {output}{onto})\n")
 }
 
 #[cfg(test)]

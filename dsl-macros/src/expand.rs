@@ -6,7 +6,8 @@
 //! [`KernelSpec`]: polyshard_program::KernelSpec
 
 use polyshard_codegen::Data;
-use polyshard_dsl::{Bound, Checked, CheckedBlock, CheckedPart, Element, Previous, Tensor, evaluate};
+use polyshard_dsl::{Bound, Checked, CheckedBlock, CheckedPart, Element, Tensor, evaluate};
+use polyshard_program::Continued;
 use proc_macro2::{Literal, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
@@ -28,20 +29,21 @@ pub(crate) fn block(block: &CheckedBlock, variable: Variable<'_>) -> TokenStream
         let [one, other] = [one, other].map(name_of);
         quote!((#one, #other))
     };
-    let pairs = |all: &[(Ident, Ident)]| {
-        let all = all.iter().map(pair);
+    let results = block.results.iter().map(pair);
+    let names = |all: &[Ident]| {
+        let all = all.iter().map(name_of);
         quote!(::std::vec![#(#all),*])
     };
-    let kernels = block.kernels.iter().map(|CheckedPart { kernel, previous, names }| {
-        let (kernel, names) = (spec(kernel, variable), pairs(names));
+    let kernels = block.kernels.iter().map(|CheckedPart { kernel, previous, reads, writes }| {
+        let (kernel, inputs, output) = (spec(kernel, variable), names(reads), name_of(writes));
         let previous = match previous {
             None => quote!(::std::option::Option::None),
-            Some(Previous { version, adds }) => {
-                let value = name_of(version);
-                quote!(::std::option::Option::Some(#p::Continued { value: #value, adds: #adds }))
+            Some(Continued { array, adds }) => {
+                let array = name_of(array);
+                quote!(::std::option::Option::Some(#p::Continued { array: #array, adds: #adds }))
             }
         };
-        quote!(#p::BlockKernel { kernel: #kernel, previous: #previous, names: #names })
+        quote!(#p::BlockKernel { kernel: #kernel, inputs: #inputs, output: #output, previous: #previous })
     });
     let rounds = block.rounds.iter().map(|rounds| {
         let (times, kernels) = (extent(&rounds.times), &rounds.kernels);
@@ -67,17 +69,15 @@ pub(crate) fn block(block: &CheckedBlock, variable: Variable<'_>) -> TokenStream
         let array = name_of(array);
         quote!((#row, #array))
     });
-    let (name, parameters) = (name_of(&block.name), block.arrays[..block.parameters].iter());
-    let parameters: Vec<_> = parameters.map(|(version, array)| (array.clone(), version.clone())).collect();
-    let [parameters, results, arrays] = [&parameters, &block.results, &block.arrays].map(|all| pairs(all));
+    let (name, arrays, parameters) = (name_of(&block.name), names(&block.arrays), block.parameters);
     quote! {
         #p::Schedule::from_block(#p::BlockSpec {
             name: #name,
             kernels: ::std::vec![#(#kernels),*],
             rounds: ::std::vec![#(#rounds),*],
-            parameters: #parameters,
-            results: #results,
             arrays: #arrays,
+            parameters: #parameters,
+            results: ::std::vec![#(#results),*],
             indices: ::std::vec![#(#indices),*],
             unset: ::std::vec![#(#unset),*],
         })

@@ -4,35 +4,36 @@
 //! fn f(B: [T; n]) -> (X: [T; n], s: T) {
 //!     X[i] = 0.0;
 //!     let D[i] = B[i];                        D is B: a copy is a name
-//!     repeat(10, until s < 1e-9) {            repeat(10, X2 = X then X3, .., until s < 1e-9)
-//!         X[i] = X[i] + 0.5 * D[i];           f_X3: X3[i] = X2[i] + 0.5 * B[i]
-//!         s = X[i] * X[i];                    f_s3: s3 = X3[i] * X3[i]
+//!     repeat(10, until s < 1e-9) {            repeat(10, X'2 = X'1, then X'3, .., until s'3 < 1e-9)
+//!         X[i] = X[i] + 0.5 * D[i];           X'3 = f(X'2, B), X'[i] = X[i] + 0.5 * D[i]
+//!         s = X[i] * X[i];                    s'3 = f(X'3), s = X[i] * X[i]
 //!     }
 //! }
 //! ```
 //!
-//! Each statement becomes a kernel that writes a new version; a version has the name of its array, and from the second one a number. A
-//! statement that writes a part of an array, or adds to it, continues the version before. `check` then checks the kernels one by one, so
-//! that only what concerns several statements is checked here. Nothing is evaluated: extents may still be names.
+//! Each statement becomes a kernel, which has the names of the block and of its arrays, and writes a new version. Only users of the
+//! values know versions, which have a prime and a number. A statement that writes a part of an array, or adds to it, continues the
+//! version before. `check` then checks the kernels one by one, so that only what concerns several statements is checked here. Nothing is
+//! evaluated: extents may still be names.
 
 mod names;
 mod prune;
 pub(crate) mod spec;
 mod steps;
 
-pub(crate) use names::{Names, in_names};
-use names::{named, plain};
+use names::plain;
+pub(crate) use names::{Versions, in_names};
 use spec::{BlockMistake, IndexExtent, without_value};
 
 use crate::check::index::{alone, identifiers};
 use crate::errors::{Errors, error, error_at, listed};
-use crate::name::{moved, name};
+use crate::name::{array, moved, name, version};
 use crate::rounds::{DEEPEST, Repeated, Rounds};
 use crate::syntax::{Block, Function, Item, Line, Range, Repeat, Returned, Statement, Tensor};
 use crate::value::{Access, BinaryOp, Condition, Value};
 use crate::values::Values;
 use polyshard_layout::{Name, are, counted, did_you_mean, each_once};
-use polyshard_program::{Assign, Comparison};
+use polyshard_program::{Assign, Comparison, Continued};
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
 use std::collections::HashMap;
@@ -49,25 +50,18 @@ pub(crate) struct Elaborated {
     pub(crate) indices: Vec<Bound>,
     /// The rounds, by number, that write arrays without a value before them, with one of these.
     pub(crate) unset: Vec<(usize, Ident)>,
-    /// The declared names of versions.
-    pub(crate) names: Vec<(Ident, Ident)>,
+    /// The arrays that have versions, parameters first.
+    pub(crate) arrays: Vec<Ident>,
 }
 
 /// A kernel of a block.
 pub(crate) struct Part {
     pub(crate) block: Block,
-    pub(crate) previous: Option<Previous>,
-    /// The versions that it reads and writes, each with the name that the statement has for it.
-    pub(crate) names: Vec<(Ident, Ident)>,
-}
-
-/// The version that a kernel continues.
-#[derive(Clone)]
-pub struct Previous {
-    /// The version.
-    pub version: Ident,
-    /// Whether the kernel combines its terms with the elements of that version; otherwise it keeps those that it does not write.
-    pub adds: bool,
+    pub(crate) previous: Option<Continued<Ident>>,
+    /// The versions of its inputs.
+    pub(crate) reads: Vec<Ident>,
+    /// The version that it writes.
+    pub(crate) writes: Ident,
 }
 
 /// An index that stands alone in an access.
@@ -93,6 +87,8 @@ struct Array {
     version: Option<Ident>,
     is_set: bool,
     is_visible: bool,
+    /// Whether it ever has a version of its own.
+    is_listed: bool,
     /// By dimension: an index that stands alone there in some access.
     indices: Vec<Option<Ident>>,
 }
@@ -134,14 +130,11 @@ struct Elaborator<'a> {
     vis: Visibility,
     element: Type,
     arrays: Vec<Array>,
-    /// The number of parameters and results, which come first.
-    declared: usize,
     /// By name: the number of an array.
     numbers: HashMap<String, usize>,
     /// By name of an index: its extent.
     extents: HashMap<String, Expr>,
-    /// The names of the file.
-    taken: &'a mut Names,
+    versions: &'a mut Versions,
     /// The arrays with a sharding of their own, which are copied.
     sharded: &'a [Name],
     /// The versions that statements write or rounds carry, by name, with the number of rounds around them.
@@ -156,7 +149,7 @@ struct Elaborator<'a> {
 pub(crate) fn elaborate(
     function: Function,
     before: &[(Ident, Ident)],
-    taken: &mut Names,
+    versions: &mut Versions,
     sharded: &[Name],
 ) -> Result<Elaborated> {
     let Function { vis, name, inputs, results, items, .. } = function;
@@ -176,17 +169,16 @@ pub(crate) fn elaborate(
         results: Vec::new(),
         indices: Vec::new(),
         unset: Vec::new(),
-        names: Vec::new(),
+        arrays: Vec::new(),
     };
     let mut elaborator = Elaborator {
         name,
         vis,
         element,
         arrays: Vec::new(),
-        declared: 0,
         numbers: HashMap::new(),
         extents: HashMap::new(),
-        taken,
+        versions,
         sharded,
         made: HashMap::new(),
         depth: 0,
@@ -198,14 +190,15 @@ pub(crate) fn elaborate(
         elaborator.declare(tensor, true);
     }
     elaborator.errors.stop()?;
-    elaborator.declared = elaborator.arrays.len();
+    let mut given = Vec::with_capacity(count);
     for array in &mut elaborator.arrays[..count] {
         let left = before.iter().find(|(name, _)| *name == array.tensor.name);
         let version = left.map_or(&array.tensor.name, |(_, version)| version);
         array.version = Some(version.clone());
         array.is_set = true;
-        elaborator.taken.note(version);
-        elaborator.out.names.push((version.clone(), array.tensor.name.clone()));
+        array.is_listed = true;
+        given.push(version.clone());
+        elaborator.out.arrays.push(array.tensor.name.clone());
     }
     elaborator.declare_all(&items);
     elaborator.errors.stop()?;
@@ -223,10 +216,9 @@ pub(crate) fn elaborate(
     }
     elaborator.errors.stop()?;
     elaborator.out.prune();
-    for array in &elaborator.arrays[..count] {
-        let name = &array.tensor.name;
-        let version = &elaborator.out.names[elaborator.numbers[&name.to_string()]].0;
+    for (array, version) in elaborator.arrays[..count].iter().zip(&given) {
         if !elaborator.out.uses(version) {
+            let name = &array.tensor.name;
             let help =
                 format!("read it before it is written, or remove it; `let {name}` declares an array of the block");
             elaborator.errors.push(name, format!("no result depends on the given value of `{name}`"), help);
@@ -243,8 +235,8 @@ impl Elaborated {
     /// Whether a version is read, continued, or that of the first round.
     fn uses(&self, version: &Ident) -> bool {
         let of_kernel = |part: &Part| {
-            let previous = part.previous.as_ref().map(|previous| &previous.version);
-            part.block.inputs.iter().map(|tensor| &tensor.name).chain(previous).any(|other| other == version)
+            let previous = part.previous.as_ref().map(|previous| &previous.array);
+            part.reads.iter().chain(previous).any(|other| other == version)
         };
         self.kernels.iter().any(of_kernel) || self.rounds.iter().any(|rounds| rounds.begins_with(version))
     }
@@ -253,7 +245,8 @@ impl Elaborated {
 impl Array {
     /// An array that no statement can name.
     fn hidden(tensor: Tensor) -> Self {
-        Self { tensor, is_sized: true, version: None, is_set: false, is_visible: false, indices: Vec::new() }
+        let (version, indices, is_set, is_visible) = (None, Vec::new(), false, false);
+        Self { tensor, is_sized: true, version, is_set, is_visible, is_listed: true, indices }
     }
 }
 
@@ -269,7 +262,7 @@ impl Elaborator<'_> {
             return self.errors.push(&tensor.name, message, "give each array a name of its own");
         }
         self.numbers.insert(name, self.arrays.len());
-        self.arrays.push(Array { is_sized, is_visible: true, ..Array::hidden(tensor) });
+        self.arrays.push(Array { is_sized, is_visible: true, is_listed: false, ..Array::hidden(tensor) });
     }
 
     /// Declares the arrays of `let`, which are not visible yet.
@@ -397,29 +390,13 @@ impl Elaborator<'_> {
         self.errors.push(name, format!("{what} `{name}`"), help);
     }
 
-    /// A new version of an array, with a name that nothing in the file has.
-    fn fresh(&mut self, base: &Ident, at: Span) -> Ident {
-        let version = named(&self.taken.fresh(&plain(base)), at);
-        self.out.names.push((version.clone(), base.clone()));
-        version
-    }
-
-    /// The first version of an array has its name, unless it is that of a parameter.
+    /// A new version of an array.
     fn next(&mut self, number: usize, at: Span) -> Ident {
-        let base = self.arrays[number].tensor.name.clone();
-        let name = plain(&base);
-        let is_result = number < self.declared;
-        // Later blocks find a result by its name; other arrays are those of this block.
-        let version = match !self.taken.is_used(&name) && (is_result || self.taken.is_own(&name)) {
-            true => {
-                let version = moved(&base, at);
-                self.taken.insert(name);
-                self.out.names.push((version.clone(), base));
-                version
-            }
-            false => self.fresh(&base, at),
-        };
-        self.taken.note(&version);
+        let array = &mut self.arrays[number];
+        let version = moved(&self.versions.next(&array.tensor.name), at);
+        if !std::mem::replace(&mut array.is_listed, true) {
+            self.out.arrays.push(array.tensor.name.clone());
+        }
         self.made.insert(plain(&version), self.depth);
         version
     }
@@ -470,7 +447,7 @@ impl Elaborator<'_> {
         let current = self.arrays[number].version.clone().filter(|_| self.arrays[number].is_set);
         let previous = match (assign, current) {
             (Assign::Set, _) if is_whole => None,
-            (_, Some(version)) => Some(Previous { version, adds: *assign != Assign::Set }),
+            (_, Some(version)) => Some(Continued { array: version, adds: *assign != Assign::Set }),
             (_, None) if is_whole => None,
             (_, None) => {
                 let name = &target.tensor;
@@ -493,42 +470,42 @@ impl Elaborator<'_> {
         assign: Assign,
         mut value: Value,
         (ranges, tokens): (Vec<Range>, TokenStream),
-        previous: Option<Previous>,
+        previous: Option<Continued<Ident>>,
         reads: &[(Ident, usize)],
     ) {
-        let (mut inputs, mut names): (Vec<Tensor>, Vec<_>) = (Vec::new(), Vec::new());
-        for (at, read) in reads {
+        let (mut inputs, mut versions): (Vec<Tensor>, Vec<Ident>) = (Vec::new(), Vec::new());
+        // Of several names of one version, the kernel has the first.
+        let mut same: Vec<(&Ident, Ident)> = Vec::new();
+        for (name, read) in reads {
             let Array { tensor, version, .. } = &self.arrays[*read];
             let Some(version) = version else { continue };
-            let name = moved(version, at.span());
-            if inputs.iter().all(|tensor| tensor.name != name) {
-                names.push((name.clone(), tensor.name.clone()));
-                inputs.push(Tensor { name, ..tensor.clone() });
+            match versions.iter().position(|other| other == version) {
+                Some(nth) => same.push((name, inputs[nth].name.clone())),
+                None => {
+                    versions.push(version.clone());
+                    inputs.push(Tensor { name: name.clone(), ..tensor.clone() });
+                }
             }
         }
         value.visit_accesses(&mut |access| {
-            if let Some((_, read)) = reads.iter().find(|(name, _)| *name == access.tensor)
-                && let Some(version) = &self.arrays[*read].version
-            {
-                access.tensor = moved(version, access.tensor.span());
+            if let Some((_, first)) = same.iter().find(|(name, _)| **name == access.tensor) {
+                access.tensor = moved(first, access.tensor.span());
             }
         });
-        let version = self.next(number, target.tensor.span());
-        let target = Access { tensor: version.clone(), ..target.clone() };
-        let output = Tensor { name: version.clone(), ..self.arrays[number].tensor.clone() };
-        let name = named(&format!("{}_{}", plain(&self.name), plain(&version)), target.tensor.span());
-        let name = match self.taken.contains(&name.to_string()) {
-            true => self.fresh(&name, target.tensor.span()),
-            false => name,
+        let at = target.tensor.span();
+        let writes = self.next(number, at);
+        let output = match inputs.iter().any(|tensor| tensor.name == target.tensor) {
+            true => moved(&version(&target.tensor, ""), at),
+            false => target.tensor.clone(),
         };
-        self.taken.insert(name.to_string());
+        let target = Access { tensor: output.clone(), ..target.clone() };
+        let output = Tensor { name: output, ..self.arrays[number].tensor.clone() };
         let statement = Statement { target, assign, value, tokens };
-        let (docs, vis) = (Vec::new(), self.vis.clone());
-        names.push((version.clone(), self.arrays[number].tensor.name.clone()));
+        let (docs, vis, name) = (Vec::new(), self.vis.clone(), moved(&self.name, at));
         let block = Block { docs, vis, name, inputs, output, statement, ranges };
-        self.out.kernels.push(Part { block, previous, names });
+        self.out.kernels.push(Part { block, previous, reads: versions, writes: writes.clone() });
         let array = &mut self.arrays[number];
-        (array.version, array.is_set) = (Some(version), true);
+        (array.version, array.is_set) = (Some(writes), true);
     }
 
     /// Reports names of arrays where values hold numbers that are known before the block runs.
@@ -848,7 +825,7 @@ impl Elaborator<'_> {
             self.errors.add(error_at(at, "nothing in the condition changes from round to round", help));
             return None;
         };
-        let name = Ident::new("unmet", at);
+        let name = Ident::new("until", at);
         let number = self.arrays.len();
         let tensor = Tensor { name: name.clone(), element: self.element.clone(), extents: Vec::new() };
         self.arrays.push(Array::hidden(tensor));
@@ -875,10 +852,11 @@ impl Elaborator<'_> {
             None => Value::whole("0"),
             Some(version) => {
                 ranges.clear();
-                // The array, whose current version this is.
+                // The array, whose current version this is, has the name of the one that it is a copy of.
+                let source = moved(&array(&version), at);
                 self.arrays[number].version = Some(version);
-                reads.push((tensor.name.clone(), number));
-                Value::Access(Access { tensor: tensor.name.clone(), ..target.clone() })
+                reads.push((source.clone(), number));
+                Value::Access(Access { tensor: source, ..target.clone() })
             }
         };
         self.kernel(number, &target, Assign::Set, value, (ranges, tokens), None, &reads);
@@ -894,7 +872,7 @@ impl Elaborator<'_> {
             return moved(&known, at);
         }
         let mut index = format!("i{dim}");
-        while self.taken.contains(&index) {
+        while self.numbers.contains_key(&index) || self.extents.contains_key(&index) {
             index.push('_');
         }
         Ident::new(&index, at)

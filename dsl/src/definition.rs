@@ -7,8 +7,8 @@
 //! With a chain, the kernel or block is compiled with the user's crate; without one, it is an expression that is lowered at run time.
 //! Mistakes of both parts are reported together, since neither is needed to parse the other.
 
-use crate::blocks::spec::{BlockKernel, BlockSpec, Continued};
-use crate::blocks::{self, Bound, Elaborated, Names, Part, Previous, elaborate, in_names};
+use crate::blocks::spec::{BlockKernel, BlockSpec};
+use crate::blocks::{self, Bound, Elaborated, Part, Versions, elaborate, in_names};
 use crate::chain::{self, Chain};
 use crate::check::check;
 use crate::checked::Checked;
@@ -20,7 +20,7 @@ use crate::spec::literal_once;
 use crate::syntax::Function;
 use crate::values::Values;
 use polyshard_layout::Name;
-use proc_macro2::TokenStream;
+use polyshard_program::Continued;
 use syn::parse::{Parse, ParseStream};
 use syn::{Attribute, Ident, Result, Visibility};
 
@@ -52,12 +52,12 @@ pub struct CheckedBlock {
     pub kernels: Vec<CheckedPart>,
     /// The rounds around kernels, outer ones before inner ones.
     pub rounds: Vec<Repeated>,
-    /// The number of parameters, which come first among the [arrays](Self::arrays).
-    pub parameters: usize,
     /// The results, each with its version.
     pub results: Vec<(Ident, Ident)>,
-    /// Versions, each with its array.
-    pub arrays: Vec<(Ident, Ident)>,
+    /// Its arrays, of which the first ones are the parameters.
+    pub arrays: Vec<Ident>,
+    /// The number of parameters.
+    pub parameters: usize,
     /// The extents of indices where they stand alone in accesses.
     pub indices: Vec<Bound>,
     /// The rounds, by number, without which an array has no value.
@@ -69,21 +69,22 @@ pub struct CheckedPart {
     /// The kernel.
     pub kernel: Checked,
     /// The version that it continues.
-    pub previous: Option<Previous>,
-    /// The versions that it reads and writes, each with the name that its statement has for it.
-    pub names: Vec<(Ident, Ident)>,
+    pub previous: Option<Continued<Ident>>,
+    /// The versions of its inputs.
+    pub reads: Vec<Ident>,
+    /// The version that it writes.
+    pub writes: Ident,
 }
 
 impl Parse for Definition {
     fn parse(input: ParseStream) -> Result<Self> {
-        let tokens: TokenStream = input.fork().parse()?;
         let function: Function = input.parse()?;
         let chain = match input.is_empty() {
             true => Ok(None),
             false => chain::parse(input, Form::Macro, None).and_then(|chain| chain.without_auto(AT_RUN_TIME)).map(Some),
         };
         let sharded = chain.as_ref().ok().and_then(Option::as_ref).map_or_else(Vec::new, Chain::sharded);
-        match (defined(function, &tokens, &sharded), chain) {
+        match (defined(function, &sharded), chain) {
             (Ok(of), Ok(chain)) => Ok(Self { of, chain }),
             (Err(mut errors), Err(others)) => {
                 errors.combine(others);
@@ -97,23 +98,21 @@ impl Parse for Definition {
 const AT_RUN_TIME: &str =
     "leave the schedule out, and choose it when the program runs: `kernel.auto(ranks, &machine).on(&mesh).find()?`";
 
-fn defined(function: Function, tokens: &TokenStream, sharded: &[Name]) -> Result<Defined> {
+fn defined(function: Function, sharded: &[Name]) -> Result<Defined> {
     if function.is_one_statement() {
         return Ok(Defined::Kernel(Box::new(check(function.only_statement()?)?)));
     }
     let (docs, vis, name) = (function.docs.clone(), function.vis.clone(), function.name.clone());
     let parameters = function.inputs.len();
-    let mut names = Names::of_file(tokens);
-    names.begin([tokens]);
-    let Elaborated { kernels, rounds, results, indices, unset, names: arrays } =
-        elaborate(function, &[], &mut names, sharded)?;
+    let Elaborated { kernels, rounds, results, indices, unset, arrays } =
+        elaborate(function, &[], &mut Versions::default(), sharded)?;
     let mut errors = Errors::default();
-    let checked = kernels.into_iter().filter_map(|Part { block, previous, names }| {
-        let kernel = errors.take(check(block).map_err(|wrong| in_names(&wrong, &names)))?;
-        Some(CheckedPart { kernel, previous, names })
+    let checked = kernels.into_iter().filter_map(|Part { block, previous, reads, writes }| {
+        let kernel = errors.take(check(block).map_err(|wrong| in_names(&wrong)))?;
+        Some(CheckedPart { kernel, previous, reads, writes })
     });
     let kernels = checked.collect();
-    let block = CheckedBlock { docs, vis, name, kernels, rounds, parameters, results, arrays, indices, unset };
+    let block = CheckedBlock { docs, vis, name, kernels, rounds, results, arrays, parameters, indices, unset };
     errors.finish(Defined::Block(Box::new(block)))
 }
 
@@ -126,24 +125,24 @@ impl CheckedBlock {
     pub fn spec(&self) -> Result<BlockSpec> {
         // Kernels have the extents of their arrays in common.
         let (mut errors, mut reported) = (Errors::default(), Vec::new());
-        let kernels = self.kernels.iter().filter_map(|CheckedPart { kernel, previous, names }| {
-            let of = |Previous { version, adds }: &Previous| Continued { value: name(version), adds: *adds };
+        let kernels = self.kernels.iter().filter_map(|CheckedPart { kernel, previous, reads, writes }| {
+            let of = |Continued { array, adds }: &Continued<Ident>| Continued { array: name(array), adds: *adds };
             let kernel = errors.take(literal_once(kernel, Form::Macro, &mut reported))?;
-            Some(BlockKernel { kernel, previous: previous.as_ref().map(of), names: blocks::pairs(names) })
+            let (inputs, output) = (reads.iter().map(name).collect(), name(writes));
+            Some(BlockKernel { kernel, inputs, output, previous: previous.as_ref().map(of) })
         });
         let kernels = kernels.collect();
         let rounds = self.rounds.iter().filter_map(|rounds| errors.take(rounds.literal()));
         let rounds: Vec<_> = rounds.collect();
         errors.stop()?;
         blocks::check_set(&self.unset, &rounds, &mut errors);
-        let parameters = self.arrays[..self.parameters].iter();
         let spec = BlockSpec {
             name: name(&self.name),
             kernels,
             rounds,
-            parameters: parameters.map(|(version, array)| (name(array), name(version))).collect(),
             results: blocks::pairs(&self.results),
-            arrays: blocks::pairs(&self.arrays),
+            arrays: self.arrays.iter().map(name).collect(),
+            parameters: self.parameters,
             indices: blocks::extents(&self.indices, &Values::default()),
             unset: Vec::new(),
         };

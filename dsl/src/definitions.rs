@@ -23,8 +23,8 @@
 //! The grammar of a kernel is that of `kernel!`. A kernel reads, by name, arrays that earlier kernels have written and input arrays. The
 //! extents of input arrays give the names in extents their values, the same in the whole file.
 
-use crate::blocks::spec::{BlockKernel, BlockSpec, Continued, Statement};
-use crate::blocks::{self, Bound, Elaborated, Names, Previous, elaborate, extents, in_names, in_place, pairs};
+use crate::blocks::spec::{BlockKernel, BlockSpec, Statement};
+use crate::blocks::{self, Bound, Elaborated, Versions, elaborate, extents, in_names, in_place, pairs};
 use crate::chain::{self, Chain, ChainEnd};
 use crate::check::check;
 use crate::check::index::alone;
@@ -39,8 +39,9 @@ use crate::syntax::{Block, Function, Tensor};
 use crate::text::{ParseError, limited, of_names, placed, read};
 use crate::values::{Unknown, Values, open, written};
 use polyshard_layout::{DType, Mesh, Name, counted, nearest};
-use polyshard_program::{KernelSpec, Number};
+use polyshard_program::{Continued, KernelSpec, Number};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use syn::spanned::Spanned;
 use syn::{Result, Type};
@@ -72,9 +73,11 @@ pub struct Definitions {
 struct Written {
     block: Block,
     schedule: Scheduled,
-    previous: Option<Previous>,
-    /// The versions of a block that it reads and writes, each with the name that its statement has for it.
-    names: Vec<(Ident, Ident)>,
+    previous: Option<Continued<Ident>>,
+    /// The values of its inputs.
+    reads: Vec<Ident>,
+    /// The value that it writes.
+    writes: Ident,
 }
 
 /// Facts about a block of several statements that are not those of one of its kernels.
@@ -82,16 +85,16 @@ struct OfBlock {
     name: Ident,
     /// Its kernels, by number.
     kernels: Range<usize>,
-    /// Its parameters, by the names of the versions that it reads.
+    /// Its parameters, by the names of the values that it reads.
     inputs: Vec<Tensor>,
+    /// Its arrays, parameters first.
+    arrays: Vec<Ident>,
     /// Its results, each with the version that it leaves.
     results: Vec<(Ident, Ident)>,
     /// The extents of its indices.
     indices: Vec<Bound>,
     /// The rounds, by number, without which an array has no value.
     unset: Vec<(usize, Ident)>,
-    /// The arrays of versions.
-    names: Vec<(Ident, Ident)>,
     /// Its schedule.
     chain: Chain,
 }
@@ -101,10 +104,14 @@ struct OfBlock {
 pub struct Stage {
     /// The kernel.
     pub kernel: KernelSpec,
+    /// The values of its inputs: arrays, or versions of them.
+    pub inputs: Vec<Name>,
+    /// The value of its output.
+    pub output: Name,
     /// Its schedule.
     pub schedule: Scheduled,
     /// The version of its output before it, if it writes a part of it or adds to it.
-    pub previous: Option<Continued>,
+    pub previous: Option<Continued<Name>>,
     /// Its place in a block of several statements.
     pub statement: Statement,
     /// Where the kernel's name, or that of the array that a statement of a block writes, is in the text, in bytes.
@@ -210,12 +217,12 @@ impl Definitions {
     /// All mistakes of the text that do not depend on extents.
     pub fn parse(text: &str) -> std::result::Result<Self, ParseError> {
         let (kernels, rounds, blocks) = read(text, |tokens| {
-            let mut found = Found { names: Names::of_file(&tokens), ..Found::default() };
+            let mut found = Found::default();
             found.add(tokens, Span::call_site(), 0);
             let Found { mut errors, kernels, rounds, blocks, .. } = found;
             errors.stop()?;
-            distinct(&kernels)?;
-            rounds::check(&kernels.iter().map(|kernel| &kernel.block.output.name).collect::<Vec<_>>(), &rounds)?;
+            distinct(&kernels, &blocks)?;
+            rounds::check(&kernels.iter().map(|kernel| &kernel.writes).collect::<Vec<_>>(), &rounds)?;
             for value in Flow::new(&kernels, &rounds, &blocks).unknown {
                 let message = format!(
                     "`{value}` has no value before the rounds: no kernel writes it before them, and none in them reads it from outside"
@@ -245,19 +252,16 @@ impl Definitions {
     #[must_use]
     pub fn results(&self) -> Vec<Left> {
         let written = Flow::new(&self.kernels, &self.rounds, &self.blocks).written;
-        let left = written.into_iter().filter_map(|(value, writer)| {
-            let is_of =
-                |block: &&OfBlock| block.names[block.inputs.len()..].iter().any(|(version, _)| version == value);
-            let Some(block) = self.blocks.iter().find(is_of) else {
-                return Some(Left { name: name(value), value: name(value), writer });
-            };
-            let result = block.results.iter().find(|(_, version)| version == value)?;
-            Some(Left { name: name(&result.0), value: name(value), writer })
-        });
+        let results = self.blocks.iter().flat_map(|block| &block.results);
+        let results: HashMap<Name, Name> = results.map(|(array, version)| (name(version), name(array))).collect();
         let mut found: Vec<Left> = Vec::new();
-        for left in left {
-            found.retain(|other| other.name != left.name);
-            found.push(left);
+        for (value, writer) in written {
+            let value = name(value);
+            let array = if value == value.array() { Some(value) } else { results.get(&value).copied() };
+            if let Some(name) = array {
+                found.retain(|other| other.name != name);
+                found.push(Left { name, value, writer });
+            }
         }
         found
     }
@@ -303,12 +307,12 @@ impl Definitions {
     /// All mistakes: arrays that do not fit their declarations, names without a value, and all that `kernel!` rejects.
     pub fn bind(&self, given: &Given<'_>) -> std::result::Result<Vec<Stage>, ParseError> {
         let mut stages = self.bound(given, &self.kernels, |kernel, values| {
-            kernel.bound(values, given.dtype).map_err(|errors| in_names(&errors, &kernel.names))
+            kernel.bound(values, given.dtype).map_err(|errors| in_names(&errors))
         })?;
         let finished = self.values(given).and_then(|values| {
             let mut errors = Errors::default();
             for block in &self.blocks {
-                errors.take(block.finish(&self.kernels, &mut stages, &values));
+                errors.take(block.finish(&mut stages, &values));
             }
             errors.finish(stages)
         });
@@ -449,34 +453,29 @@ impl Written {
             return Err(error(written, message, "write `f32`, `f64`, `i32` or `i64`, or set it: `--type f32`"));
         }
         let kernel = spec::literal(&checked, Form::Text)?;
-        let of = |previous: &Previous| Continued { value: name(&previous.version), adds: previous.adds };
-        Ok(Stage {
-            kernel,
-            schedule: self.schedule.clone(),
-            previous: self.previous.as_ref().map(of),
-            statement: Statement::default(),
-            at,
-        })
+        let of = |previous: &Continued<Ident>| Continued { array: name(&previous.array), adds: previous.adds };
+        let (inputs, output) = (self.reads.iter().map(name).collect(), name(&self.writes));
+        let (schedule, previous) = (self.schedule.clone(), self.previous.as_ref().map(of));
+        Ok(Stage { kernel, inputs, output, schedule, previous, statement: Statement::default(), at })
     }
 }
 
 impl OfBlock {
     /// Checks the block as a whole, and divides its schedule into those of its kernels.
-    fn finish(&self, kernels: &[Written], stages: &mut [Stage], values: &Values) -> Result<()> {
-        let own = kernels[self.kernels.clone()].iter().zip(&stages[self.kernels.clone()]);
-        let kernel = |(written, stage): (&Written, &Stage)| BlockKernel {
+    fn finish(&self, stages: &mut [Stage], values: &Values) -> Result<()> {
+        let kernel = |stage: &Stage| BlockKernel {
             kernel: stage.kernel.clone(),
+            inputs: stage.inputs.clone(),
+            output: stage.output,
             previous: stage.previous,
-            names: pairs(&written.names),
         };
-        let parameters = self.inputs.iter().zip(&self.names).map(|(_, (version, array))| (name(array), name(version)));
         let spec = BlockSpec {
             name: name(&self.name),
-            kernels: own.map(kernel).collect(),
+            kernels: stages[self.kernels.clone()].iter().map(kernel).collect(),
             rounds: Vec::new(),
-            parameters: parameters.collect(),
+            arrays: self.arrays.iter().map(name).collect(),
+            parameters: self.inputs.len(),
             results: pairs(&self.results),
-            arrays: pairs(&self.names),
             indices: extents(&self.indices, values),
             unset: Vec::new(),
         };
@@ -491,9 +490,8 @@ impl OfBlock {
         if let Some(auto) = auto {
             let shards = spec.kept(&steps).or_else(|mistakes| wrong(mistakes).map(|()| Vec::new()))?;
             own.for_each(|stage| {
-                let KernelSpec { inputs, output, .. } = &stage.kernel;
-                let is_own = |name: Name| inputs.iter().chain([output]).any(|(other, _)| *other == name);
-                let shards = shards.iter().filter(|(name, _)| is_own(*name)).cloned().collect();
+                let is_own = |name: &Name| stage.inputs.contains(name) || stage.output == *name;
+                let shards = shards.iter().filter(|(name, _)| is_own(name)).cloned().collect();
                 stage.schedule = Scheduled::Auto(auto.kept(shards));
             });
             return Ok(());
@@ -543,36 +541,48 @@ impl<'a> Flow<'a> {
     fn new(kernels: &'a [Written], rounds: &'a [Repeated], blocks: &'a [OfBlock]) -> Self {
         let mut inputs: Vec<&Tensor> = Vec::new();
         let (mut written, mut unknown) = (Vec::<(&Ident, _)>::new(), Vec::new());
+        // How often each is written.
+        let mut known: HashMap<&Ident, usize> = HashMap::new();
         // The rounds around a kernel, outermost first, each with the number of values written before it.
         let mut before: Vec<(&Repeated, usize)> = Vec::new();
-        for (number, Written { block, .. }) in kernels.iter().enumerate() {
+        for (number, Written { block, reads, writes, .. }) in kernels.iter().enumerate() {
             let begun = rounds.iter().filter(|rounds| rounds.kernels.start == number);
             before.extend(begun.map(|rounds| (rounds, written.len())));
             // The kernels of a block read its parameters and versions of its arrays.
-            let declared = match blocks.iter().find(|block| block.kernels.contains(&number)) {
-                Some(block) if block.kernels.start == number => &block.inputs[..],
-                Some(_) => &[],
-                None => &block.inputs,
+            let declared: Vec<(&Tensor, &Ident)> = match blocks.iter().find(|block| block.kernels.contains(&number)) {
+                Some(block) if block.kernels.start == number => {
+                    block.inputs.iter().map(|tensor| (tensor, &tensor.name)).collect()
+                }
+                Some(_) => Vec::new(),
+                None => block.inputs.iter().zip(reads).collect(),
             };
-            for tensor in declared {
-                let is_known = written.iter().any(|(name, _)| **name == tensor.name);
-                if !is_known && !inputs.iter().any(|other| other.name == tensor.name) {
+            for (tensor, value) in declared {
+                if !known.contains_key(value) && !inputs.iter().any(|other| other.name == *value) {
                     inputs.push(tensor);
                 }
             }
-            written.push((&block.output.name, Some(number)));
+            written.push((writes, Some(number)));
+            *known.entry(writes).or_default() += 1;
             // After the rounds, only carried values exist.
             while let Some((rounds, len)) = before.pop_if(|(rounds, _)| rounds.kernels.end == number + 1) {
                 let inside = written.split_off(len);
+                for (name, _) in &inside {
+                    if let Some(count) = known.remove(*name).filter(|count| *count > 1) {
+                        known.insert(name, count - 1);
+                    }
+                }
                 // Where `A = B` and `B = C` are carried, no kernel writes B under this name.
                 let writer = |next: &Ident| inside.iter().rev().find(|(name, _)| *name == next)?.1;
                 let is_declared = |value: &Ident| {
                     let is_input = inputs.iter().any(|tensor| tensor.name == *value);
-                    is_input || written.iter().any(|(name, _)| *name == value)
+                    is_input || known.contains_key(value)
                 };
                 let values = rounds.carried.iter().map(|(value, _)| value);
                 unknown.extend(values.filter(|value| !rounds.has_first(value) && !is_declared(value)));
-                written.extend(rounds.carried.iter().map(|(value, next)| (value, writer(next))));
+                for (value, next) in &rounds.carried {
+                    written.push((value, writer(next)));
+                    *known.entry(value).or_default() += 1;
+                }
             }
         }
         Self { inputs, written, unknown }
@@ -606,7 +616,7 @@ struct Found {
     blocks: Vec<OfBlock>,
     /// The versions that blocks leave of the arrays that they return, where these have other names.
     left: Vec<(Ident, Ident)>,
-    names: Names,
+    versions: Versions,
 }
 
 impl Found {
@@ -701,12 +711,12 @@ impl Found {
     fn read(&mut self, part: Part) {
         let added = part.read().and_then(|(function, chain)| match function.is_one_statement() {
             true => self.one_statement(function, chain),
-            false => self.block(function, chain, &part),
+            false => self.block(function, chain),
         });
         self.errors.take(added);
     }
 
-    fn one_statement(&mut self, function: Function, mut chain: Chain) -> Result<()> {
+    fn one_statement(&mut self, function: Function, chain: Chain) -> Result<()> {
         let mut block = function.only_statement()?;
         let output = &block.output.name;
         if self.blocks.iter().any(|block| block.results.iter().any(|(result, _)| result == output)) {
@@ -716,48 +726,36 @@ impl Found {
         let is_scalar =
             |name: &Ident| block.inputs.iter().any(|tensor| tensor.name == *name && tensor.extents.is_empty());
         block.statement.value.read_scalars(&is_scalar);
-        let mut names = Vec::new();
-        for (array, version) in &self.left {
-            let renamed = |name: &Ident| moved(version, name.span());
-            for tensor in block.inputs.iter_mut().filter(|tensor| tensor.name == *array) {
-                names.push((version.clone(), array.clone()));
-                tensor.name = renamed(&tensor.name);
-            }
-            block.statement.value.visit_accesses(&mut |access| {
-                if access.tensor == *array {
-                    access.tensor = renamed(&access.tensor);
-                }
-            });
-            let of_steps = chain.calls.iter_mut().filter_map(|call| call.step.tensor_mut());
-            of_steps.filter(|tensor| **tensor == name(array)).for_each(|tensor| *tensor = name(version));
-        }
-        block.inputs.iter().chain([&block.output]).for_each(|tensor| self.names.note(&tensor.name));
-        self.kernels.push(Written { block, schedule: chain.scheduled(), previous: None, names });
+        let value = |tensor: &Tensor| {
+            let left = self.left.iter().find(|(array, _)| *array == tensor.name);
+            left.map_or(&tensor.name, |(_, version)| version).clone()
+        };
+        let (reads, writes) = (block.inputs.iter().map(value).collect(), block.output.name.clone());
+        self.kernels.push(Written { block, schedule: chain.scheduled(), previous: None, reads, writes });
         Ok(())
     }
 
-    fn block(&mut self, function: Function, chain: Chain, part: &Part) -> Result<()> {
+    fn block(&mut self, function: Function, chain: Chain) -> Result<()> {
         let name = function.name.clone();
-        self.names.begin([&part.kernel, &part.chain]);
         let mut inputs = function.inputs.clone();
         for tensor in &mut inputs {
             if let Some((_, version)) = self.left.iter().find(|(array, _)| *array == tensor.name) {
                 tensor.name = moved(version, tensor.name.span());
             }
         }
-        let block = elaborate(function, &self.left, &mut self.names, &chain.sharded())?;
-        let Elaborated { kernels, rounds, results, indices, unset, names } = block;
+        let block = elaborate(function, &self.left, &mut self.versions, &chain.sharded())?;
+        let Elaborated { kernels, rounds, results, indices, unset, arrays } = block;
         let (first, row) = (self.kernels.len(), self.rounds.len());
         self.kernels.extend(kernels.into_iter().map(|part| {
-            let blocks::Part { block, previous, names } = part;
-            Written { block, schedule: Scheduled::Auto(Kept::default()), previous, names }
+            let blocks::Part { block, previous, reads, writes } = part;
+            Written { block, schedule: Scheduled::Auto(Kept::default()), previous, reads, writes }
         }));
         self.rounds.extend(rounds.into_iter().map(|rounds| rounds.after(first)));
         self.left.retain(|(array, _)| results.iter().all(|(result, _)| result != array));
-        self.left.extend(results.iter().filter(|(array, version)| array != version).cloned());
+        self.left.extend(results.iter().cloned());
         let unset = unset.into_iter().map(|(number, array)| (number + row, array)).collect();
         let kernels = first..self.kernels.len();
-        self.blocks.push(OfBlock { name, kernels, inputs, results, indices, unset, names, chain });
+        self.blocks.push(OfBlock { name, kernels, inputs, arrays, results, indices, unset, chain });
         Ok(())
     }
 }
@@ -828,12 +826,17 @@ fn at_end(errors: syn::Error, end: Span) -> syn::Error {
     all.finish(()).err().unwrap_or_else(|| syn::Error::new(end, "unexpected end"))
 }
 
-/// Checks that kernels have different names, for messages and emitted modules.
-fn distinct(kernels: &[Written]) -> Result<()> {
-    let mut errors = Errors::default();
-    for (nth, kernel) in kernels.iter().enumerate() {
-        if kernels[..nth].iter().any(|other| other.block.name == kernel.block.name) {
-            let name = &kernel.block.name;
+/// Checks that kernels and blocks have different names, for messages and emitted modules.
+fn distinct(kernels: &[Written], blocks: &[OfBlock]) -> Result<()> {
+    let (mut errors, mut known) = (Errors::default(), HashSet::new());
+    let mut blocks = blocks.iter().peekable();
+    for (number, kernel) in kernels.iter().enumerate() {
+        blocks.next_if(|block| block.kernels.end <= number);
+        // The kernels of a block have its name.
+        let is_later = blocks.peek().is_some_and(|block| block.kernels.start < number);
+        let name =
+            blocks.peek().filter(|block| block.kernels.start == number).map_or(&kernel.block.name, |block| &block.name);
+        if !is_later && !known.insert(name) {
             errors.push(name, format!("two kernels have the name `{name}`"), "give each kernel a name of its own");
         }
     }

@@ -51,8 +51,8 @@ mod text;
 mod value;
 mod values;
 
-pub use blocks::spec::{BlockKernel, BlockMistake, BlockSpec, Continued, IndexExtent, KernelSteps, Statement};
-pub use blocks::{Bound, Previous};
+pub use blocks::Bound;
+pub use blocks::spec::{BlockKernel, BlockMistake, BlockSpec, IndexExtent, KernelSteps, Statement};
 pub use chain::{Chain, ChainEnd, ChainStep};
 pub use checked::{Bounds, Checked, Element};
 pub use constant::evaluate;

@@ -239,22 +239,6 @@ impl Step {
         }
     }
 
-    /// The tensor that it names.
-    pub(crate) fn tensor_mut(&mut self) -> Option<&mut Name> {
-        match self {
-            Self::Shard { tensor, .. }
-            | Self::Communicate { tensor, .. }
-            | Self::Halo { tensor, .. }
-            | Self::InteriorFirst { tensor }
-            | Self::Reassociate { tensor }
-            | Self::Expect { tensor, .. }
-            | Self::Apart { tensor }
-            | Self::Of { tensor }
-            | Self::ExpectOverlap { tensor, .. } => Some(tensor),
-            _ => None,
-        }
-    }
-
     /// The method's name, and its arguments as text.
     fn written(&self) -> (&'static str, String) {
         match self {

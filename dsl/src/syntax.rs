@@ -22,6 +22,7 @@
 //! that it can report every mistake at once.
 
 use crate::errors::{Errors, error, error_at};
+use crate::name::PRIME;
 use crate::value::{Access, Condition, Value};
 use polyshard_layout::joined;
 use polyshard_program::Assign;
@@ -203,6 +204,7 @@ impl Parse for Function {
 impl Parse for Tensor {
     fn parse(input: ParseStream) -> Result<Self> {
         let name: Ident = input.parse()?;
+        array_name(&name)?;
         input.parse::<Token![:]>()?;
         if !input.peek(token::Bracket) {
             let element = input.parse()?;
@@ -222,6 +224,14 @@ impl Parse for Tensor {
         content.parse::<Token![;]>()?;
         let extents = Punctuated::<Expr, Token![,]>::parse_terminated(&content)?;
         Ok(Self { name, element, extents: extents.into_iter().collect() })
+    }
+}
+
+/// Refuses names that versions of arrays have.
+fn array_name(name: &Ident) -> Result<()> {
+    match name.to_string().contains(PRIME) {
+        true => Err(error(name, format!("`{name}` has a `{PRIME}`"), "name arrays by letters, digits and `_`")),
+        false => Ok(()),
     }
 }
 
@@ -313,6 +323,7 @@ fn item(body: ParseStream, errors: &mut Errors) -> Result<Item> {
         return end(body).map(|()| declared);
     }
     let (line, is_let) = line(body)?;
+    array_name(&line.statement.target.tensor)?;
     end(body).map(|()| Item::Statement(Box::new(line), is_let))
 }
 

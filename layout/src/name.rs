@@ -53,6 +53,21 @@ impl Name {
         character.is_alphanumeric() || character == '_'
     }
 
+    /// Returns the name of the array of which this is a version, or the name itself: a version has primes, or a prime and
+    /// a number.
+    ///
+    /// ```
+    /// use polyshard::layout::Name;
+    /// assert_eq!(["A", "A''", "A'12", "A2"].map(|name| Name::new(name).array().as_str()), ["A", "A", "A", "A2"]);
+    /// ```
+    #[must_use]
+    pub fn array(self) -> Self {
+        match self.0.trim_end_matches(|character: char| character.is_ascii_digit()) {
+            text if text.ends_with('\'') => Self::new(text.trim_end_matches('\'')),
+            _ => self,
+        }
+    }
+
     /// Returns the text.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -13,7 +13,7 @@ pub use error::SequenceError;
 
 use crate::PlanOptions;
 use polyshard_layout::{Name, Sharding};
-use polyshard_program::Program;
+use polyshard_program::{Continued, Program};
 
 /// Kernels to run in sequence, each on outputs of earlier ones or on inputs of the sequence.
 ///
@@ -88,15 +88,7 @@ struct Stage {
     program: Program,
     inputs: Vec<Name>,
     output: Name,
-    continues: Option<Continues>,
-}
-
-/// The value that a stage's output is the next version of.
-#[derive(Clone, Copy, Debug)]
-struct Continues {
-    value: Name,
-    /// Whether the kernel's terms are added to it.
-    adds: bool,
+    continues: Option<Continued<Name>>,
 }
 
 impl Sequence {
@@ -114,7 +106,7 @@ impl Sequence {
         inputs: impl IntoIterator<Item = N>,
         output: impl Into<Name>,
     ) -> Self {
-        self.add_stage(program, inputs.into_iter().map(Into::into).collect(), output.into(), None)
+        self.continued(program, inputs, output, None)
     }
 
     /// As [`stage`](Self::stage), but elements of `output` that the kernel does not write have their values in the value
@@ -143,8 +135,7 @@ impl Sequence {
         output: impl Into<Name>,
         of: impl Into<Name>,
     ) -> Self {
-        let continues = Continues { value: of.into(), adds: false };
-        self.add_stage(program, inputs.into_iter().map(Into::into).collect(), output.into(), Some(continues))
+        self.continued(program, inputs, output, Some(Continued { array: of.into(), adds: false }))
     }
 
     /// As [`stage`](Self::stage), but the kernel's terms are combined with the value `onto` by the kernel's operation,
@@ -175,12 +166,21 @@ impl Sequence {
         output: impl Into<Name>,
         onto: impl Into<Name>,
     ) -> Self {
-        let continues = Continues { value: onto.into(), adds: true };
-        self.add_stage(program, inputs.into_iter().map(Into::into).collect(), output.into(), Some(continues))
+        self.continued(program, inputs, output, Some(Continued { array: onto.into(), adds: true }))
     }
 
-    fn add_stage(mut self, program: &Program, inputs: Vec<Name>, output: Name, continues: Option<Continues>) -> Self {
-        self.items.push(Item::Stage(Box::new(Stage { program: program.clone(), inputs, output, continues })));
+    /// As [`stage`](Self::stage), [`version`](Self::version) or [`accumulate`](Self::accumulate), whichever `continues`
+    /// asks for: nothing, the elements of a value, or its sums.
+    pub fn continued<N: Into<Name>>(
+        mut self,
+        program: &Program,
+        inputs: impl IntoIterator<Item = N>,
+        output: impl Into<Name>,
+        continues: Option<Continued<Name>>,
+    ) -> Self {
+        let inputs = inputs.into_iter().map(Into::into).collect();
+        let (program, output) = (program.clone(), output.into());
+        self.items.push(Item::Stage(Box::new(Stage { program, inputs, output, continues })));
         self
     }
 
@@ -378,7 +378,7 @@ impl Stage {
     }
 
     /// The value of which the output has elements or adds to them, if any.
-    fn continued(&self) -> Option<Continues> {
+    fn continues(&self) -> Option<Continued<Name>> {
         self.continues.filter(|continues| continues.adds || self.program.kernel().written().is_some())
     }
 }

@@ -64,7 +64,7 @@ mod time_steps;
 mod written;
 
 pub use error::{ErrorKind, LowerError};
-pub use passes::{PANEL, Passes, Refused};
+pub use passes::{Member, PANEL, Passes, Refused};
 pub use schedule::block::Block;
 pub use schedule::{OneKernel, Schedule, Subject, Trace};
-pub use sequence::{appended, continued, in_rounds};
+pub use sequence::in_rounds;

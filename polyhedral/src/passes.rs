@@ -17,8 +17,8 @@ use crate::error::LowerError;
 use crate::nest::{Definition, NodeId};
 use crate::schedule::Schedule;
 use crate::state::State;
-use polyshard_dsl::{Rounds, Statement, Step};
-use polyshard_layout::Name;
+use polyshard_dsl::{Rounds, Stage, Statement, Step};
+use polyshard_layout::{Name, each_once};
 use polyshard_program::{Access, Affine, IndexVar, KernelId, Program, StepId};
 use std::ops::Range;
 
@@ -38,7 +38,28 @@ pub struct Passes {
     chosen: Vec<Range<usize>>,
     /// Those that a step `together` names, with the number of the step among those of the first kernel.
     asked: Vec<(Range<usize>, StepId)>,
-    statements: Vec<Statement>,
+}
+
+/// A kernel that may run together with its neighbours.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Its schedule.
+    pub schedule: Schedule,
+    /// The values that it reads, in the order of its inputs.
+    pub inputs: Vec<Name>,
+    /// The value that it writes.
+    pub output: Name,
+    /// Its place in a block.
+    pub statement: Statement,
+}
+
+/// A kernel of a file, with the steps written for it.
+impl From<&Stage> for Member {
+    #[track_caller]
+    fn from(stage: &Stage) -> Self {
+        let Stage { inputs, output, statement, .. } = stage;
+        Self { schedule: stage.into(), inputs: inputs.clone(), output: *output, statement: *statement }
+    }
 }
 
 /// An index of a kernel that may be divided into panels: the serial loop over it, and how its values follow from the mesh.
@@ -74,26 +95,26 @@ impl Passes {
 
     /// Chooses the passes of kernels with these schedules, in these rounds, and adds the steps that cut them into panels of about `bytes`
     /// of all arrays of a pass.
-    pub fn planned(schedules: &mut [Schedule], rounds: &[Rounds], statements: &[Statement], bytes: usize) -> Self {
-        let mut passes = Self { asked: asked(schedules), statements: statements.to_vec(), ..Self::default() };
-        let of_block = |kernel: usize| statements.get(kernel).and_then(|statement| statement.block);
+    pub fn planned(members: &mut [Member], rounds: &[Rounds], bytes: usize) -> Self {
+        let mut passes = Self { asked: asked(members), ..Self::default() };
         let around = |kernel: usize| rounds.iter().map(move |one| one.kernels.contains(&kernel));
         let mut first = 0;
-        while first < schedules.len() {
-            let mut rows = if of_block(first).is_some() { rows(&schedules[first]) } else { Vec::new() };
+        while first < members.len() {
+            let block = members[first].statement.block;
+            let mut rows = if block.is_some() { rows(&members[first].schedule) } else { Vec::new() };
             let mut end = first + 1;
-            while end < schedules.len().min(first + MOST)
-                && of_block(first) == of_block(end)
+            while end < members.len().min(first + MOST)
+                && block == members[end].statement.block
                 && around(first).eq(around(end))
             {
-                let left = shared(&rows, &schedules[first..end], &schedules[end]);
-                let left = affordable(&left, &schedules[first..=end], bytes);
+                let left = shared(&rows, &members[first..end], &members[end]);
+                let left = affordable(&left, &members[first..=end], bytes);
                 if left.is_empty() {
                     break;
                 }
                 (rows, end) = (left, end + 1);
             }
-            if end > first + 1 && cut(&mut schedules[first..end], &rows, bytes) {
+            if end > first + 1 && cut(&mut members[first..end], &rows, bytes) {
                 passes.chosen.push(first..end);
             }
             first = end;
@@ -111,7 +132,7 @@ impl Passes {
     ///
     /// # Errors
     /// If isl gives up, or a step asks for what is illegal.
-    pub fn run_together(&self, schedules: &[Schedule], program: Program) -> Result<Program, Refused> {
+    pub fn run_together(&self, members: &[Member], program: Program) -> Result<Program, Refused> {
         if self.is_empty() {
             return Ok(program);
         }
@@ -120,13 +141,13 @@ impl Passes {
             for (reader, writer) in
                 group.clone().flat_map(|reader| (group.start..reader).map(move |writer| (reader, writer)))
             {
-                let [own, other] = [reader, writer].map(|kernel| &schedules[kernel]);
-                if reads_from(own, other) && is_passed_on(other, own).map_err(Refused::Isl)? {
+                let [own, other] = [reader, writer].map(|kernel| &members[kernel]);
+                if !reads(own, other.output).is_empty() && is_passed_on(other, own).map_err(Refused::Isl)? {
                     pairs.push((KernelId(writer), KernelId(reader)));
                 }
             }
         }
-        let chosen = self.chosen.iter().flat_map(|group| self.without_apart(group.clone()));
+        let chosen = self.chosen.iter().flat_map(|group| without_apart(members, group.clone()));
         let asked = self.asked.iter().map(|(group, _)| group.clone().map(KernelId).collect());
         let together: Vec<Vec<KernelId>> = chosen.chain(asked).collect();
         let (program, refused) = program.together(&together, |writer, reader| pairs.contains(&(writer, reader)));
@@ -136,22 +157,22 @@ impl Passes {
             None => Ok(program),
         }
     }
+}
 
-    /// The kernels of a group in parts, between which are those that run apart.
-    fn without_apart(&self, group: Range<usize>) -> Vec<Vec<KernelId>> {
-        let kernels: Vec<usize> = group.collect();
-        let is_apart = |kernel: &usize| self.statements[*kernel].apart;
-        let parts = kernels.chunk_by(|one, other| !is_apart(one) && !is_apart(other));
-        parts.map(|part| part.iter().copied().map(KernelId).collect()).collect()
-    }
+/// The kernels of a group in parts, between which are those that run apart.
+fn without_apart(members: &[Member], group: Range<usize>) -> Vec<Vec<KernelId>> {
+    let kernels: Vec<usize> = group.collect();
+    let is_apart = |kernel: &usize| members[*kernel].statement.apart;
+    let parts = kernels.chunk_by(|one, other| !is_apart(one) && !is_apart(other));
+    parts.map(|part| part.iter().copied().map(KernelId).collect()).collect()
 }
 
 /// The kernels that have the same step `together`, from the first to the last, with its number in the first one.
-fn asked(schedules: &[Schedule]) -> Vec<(Range<usize>, StepId)> {
+fn asked(members: &[Member]) -> Vec<(Range<usize>, StepId)> {
     let step = |schedule: &Schedule| schedule.steps().position(|step| matches!(step, Step::Together { .. }));
     let of = |schedule: &Schedule| schedule.steps().nth(step(schedule)?).cloned();
     let mut found: Vec<(Step, Range<usize>, StepId)> = Vec::new();
-    for (kernel, schedule) in schedules.iter().enumerate() {
+    for (kernel, Member { schedule, .. }) in members.iter().enumerate() {
         let Some((step, number)) = of(schedule).zip(step(schedule)) else { continue };
         match found.iter_mut().find(|(other, ..)| *other == step) {
             Some((_, range, _)) => range.end = kernel + 1,
@@ -192,19 +213,21 @@ fn rows(schedule: &Schedule) -> Vec<Row> {
 }
 
 /// Those of the rows of a pass along which another kernel may join its kernels.
-fn shared(found: &[Row], before: &[Schedule], next: &Schedule) -> Vec<Row> {
-    let own = rows(next);
-    let (Ok(state), Ok(first)) = (next.state(), before[0].state()) else { return Vec::new() };
-    if state.mesh != first.mesh || product(next) && !before.iter().any(|one| reads_from(next, one)) {
+fn shared(found: &[Row], before: &[Member], next: &Member) -> Vec<Row> {
+    let own = rows(&next.schedule);
+    let (Ok(state), Ok(first)) = (next.schedule.state(), before[0].schedule.state()) else { return Vec::new() };
+    let reads_from = |writer: &Member| !reads(next, writer.output).is_empty();
+    if state.mesh != first.mesh || product(&next.schedule) && !before.iter().any(reads_from) {
         return Vec::new();
     }
     let fits = |row: &&Row| {
         own.contains(row)
             && before.iter().all(|writer| {
-                let Ok(writer) = writer.kernel() else { return false };
-                let accesses = state.kernel.accesses_of(writer.output().name);
+                let (Ok(kernel), accesses) = (writer.schedule.kernel(), reads(next, writer.output)) else {
+                    return false;
+                };
                 accesses.is_empty() || {
-                    let dim = writer.target().index.iter().position(|index| index.as_variable() == Some(row.index));
+                    let dim = kernel.target().index.iter().position(|index| index.as_variable() == Some(row.index));
                     dim.is_some_and(|dim| accesses.iter().all(|access| reads_own(access, dim, row.index)))
                 }
             })
@@ -214,9 +237,10 @@ fn shared(found: &[Row], before: &[Schedule], next: &Schedule) -> Vec<Row> {
 
 /// Those of the rows along which panels read small arrays again and again, if any: a product packs an operand that all panels share in
 /// each of them. Rows before one have a single value in its panels.
-fn affordable(rows_of_all: &[Row], schedules: &[Schedule], bytes: usize) -> Vec<Row> {
+fn affordable(rows_of_all: &[Row], members: &[Member], bytes: usize) -> Vec<Row> {
     let most = bytes.saturating_mul(OF_PRODUCTS) as f64;
-    let products: Vec<_> = schedules.iter().filter(|one| product(one)).map(|one| touched(&[one])).collect();
+    let products: Vec<_> =
+        members.iter().filter(|one| product(&one.schedule)).map(|one| touched(std::slice::from_ref(one))).collect();
     let is_affordable = |nth: usize| {
         let units: Vec<(Row, i64)> = rows_of_all[..=nth].iter().map(|row| (*row, 1)).collect();
         let again = |arrays: &Vec<Touched>| -> f64 {
@@ -233,10 +257,11 @@ fn reads_own(access: &Access, dim: usize, index: Name) -> bool {
     access.outside.is_none() && access.index.iter().all(is_plain) && access.index[dim].as_variable() == Some(index)
 }
 
-/// Whether a kernel reads what another one writes.
-fn reads_from(reader: &Schedule, writer: &Schedule) -> bool {
-    let (Ok(reader), Ok(writer)) = (reader.kernel(), writer.kernel()) else { return false };
-    !reader.accesses_of(writer.output().name).is_empty()
+/// The accesses by which a kernel reads a value.
+fn reads(member: &Member, value: Name) -> Vec<&Access> {
+    let Ok(kernel) = member.schedule.kernel() else { return Vec::new() };
+    let tensors = kernel.inputs().iter().zip(&member.inputs).filter(|(_, read)| **read == value);
+    tensors.flat_map(|(tensor, _)| kernel.accesses_of(tensor.name)).collect()
 }
 
 /// Whether a kernel is a matrix product.
@@ -249,13 +274,13 @@ fn product(schedule: &Schedule) -> bool {
 
 /// An array of a pass: by dimension, the index that runs over it and the elements on a rank; and the bytes of an element.
 struct Touched {
-    tensor: Name,
+    value: Name,
     dims: Vec<(Option<Name>, i64)>,
     size: f64,
 }
 
 impl Touched {
-    fn new(state: &State, access: &Access, rows: &[Row]) -> Self {
+    fn new(state: &State, access: &Access, value: Name, rows: &[Row]) -> Self {
         let along = |(index, extent): (&Affine, &usize)| {
             let index = index.as_variable();
             let row = rows.iter().find(|row| Some(row.index) == index);
@@ -264,7 +289,7 @@ impl Touched {
         let tensor = state.kernel.tensors().find(|tensor| tensor.name == access.tensor);
         let shape = tensor.map_or(&[][..], |tensor| &tensor.shape);
         let dims = access.index.iter().zip(shape).map(along).collect();
-        Self { tensor: access.tensor, dims, size: state.kernel.dtype().size() as f64 }
+        Self { value, dims, size: state.kernel.dtype().size() as f64 }
     }
 
     /// Its bytes in a panel of so many values of these indices.
@@ -281,24 +306,29 @@ impl Touched {
     }
 }
 
-/// The arrays that kernels touch, each once.
-fn touched(schedules: &[&Schedule]) -> Vec<Touched> {
-    let mut arrays: Vec<Touched> = Vec::new();
-    for schedule in schedules {
+/// The values that kernels touch, each once.
+fn touched(members: &[Member]) -> Vec<Touched> {
+    let mut found: Vec<Touched> = Vec::new();
+    for Member { schedule, inputs, output, .. } in members {
         let (Ok(state), rows) = (schedule.state(), rows(schedule)) else { continue };
+        let values = state.kernel.tensors().map(|tensor| tensor.name).zip(inputs.iter().chain([output]));
+        let values: Vec<(Name, &Name)> = values.collect();
         for access in state.kernel.value().accesses().into_iter().chain([state.kernel.target()]) {
-            if arrays.iter().all(|other| other.tensor != access.tensor) {
-                arrays.push(Touched::new(state, access, &rows));
+            let Some((_, value)) = values.iter().find(|(tensor, _)| *tensor == access.tensor) else { continue };
+            if found.iter().all(|other| other.value != **value) {
+                found.push(Touched::new(state, access, **value, &rows));
             }
         }
     }
-    arrays
+    found
 }
 
 /// Adds the steps that cut kernels along rows into panels of about `bytes`; false if all fits in one.
-fn cut(schedules: &mut [Schedule], rows_of_all: &[Row], bytes: usize) -> bool {
-    let bytes = (if schedules.iter().any(product) { bytes.saturating_mul(OF_PRODUCTS) } else { bytes }) as f64;
-    let arrays = touched(&schedules.iter().collect::<Vec<_>>());
+fn cut(members: &mut [Member], rows_of_all: &[Row], bytes: usize) -> bool {
+    let bytes =
+        (if members.iter().any(|one| product(&one.schedule)) { bytes.saturating_mul(OF_PRODUCTS) } else { bytes })
+            as f64;
+    let arrays = touched(members);
     let mut units: Vec<(Row, i64)> = Vec::new();
     for row in rows_of_all {
         let is_enough = arrays.iter().map(|array| array.bytes(&units)).sum::<f64>() <= bytes;
@@ -314,8 +344,8 @@ fn cut(schedules: &mut [Schedule], rows_of_all: &[Row], bytes: usize) -> bool {
     if units.is_empty() {
         return false;
     }
-    let written: Vec<Name> = schedules.iter().filter_map(|one| Some(one.kernel().ok()?.output().name)).collect();
-    schedules.iter_mut().for_each(|schedule| *schedule = in_panels(schedule.clone(), &units, &written));
+    let written = each_once(members.iter().map(|member| member.output.array()));
+    members.iter_mut().for_each(|one| one.schedule = in_panels(one.schedule.clone(), &units, &written));
     true
 }
 
@@ -350,8 +380,8 @@ fn free_name(schedule: &Schedule, of: Name, what: &str) -> Name {
 }
 
 /// Whether a kernel reads of what another one writes, in each iteration of the loops that they share, what the same iteration has written.
-fn is_passed_on(writer: &Schedule, reader: &Schedule) -> Result<bool, LowerError> {
-    let [writer, reader] = [Context::new(writer)?, Context::new(reader)?];
+fn is_passed_on(write: &Member, read: &Member) -> Result<bool, LowerError> {
+    let [writer, reader] = [Context::new(&write.schedule)?, Context::new(&read.schedule)?];
     let (output, depth) = (writer.kernel().target(), writer.shared_depth());
     if reader.shared_depth() != depth || depth.0 == 0 {
         return Ok(false);
@@ -359,7 +389,7 @@ fn is_passed_on(writer: &Schedule, reader: &Schedule) -> Result<bool, LowerError
     let written = writer.relations.exact(depth, &output.index);
     let holds = || {
         let written = writer.relation(&written)?;
-        for access in reader.kernel().accesses_of(output.tensor) {
+        for access in reads(read, write.output) {
             let index: Vec<_> = access.index.iter().map(Affine::unwrapped).collect();
             if !writer.relation(&reader.relations.exact(depth, &index))?.is_subset(&written)? {
                 return Ok(false);

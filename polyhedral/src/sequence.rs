@@ -1,32 +1,8 @@
 //! Kernels of a file or a block as a sequence, in the rounds around them.
 
-use polyshard_dsl::{Carry, Continued, Rounds};
-use polyshard_layout::Name;
+use polyshard_dsl::{Carry, Rounds};
 use polyshard_planner::Sequence;
-use polyshard_program::{KernelSpec, Program};
 use std::ops::Range;
-
-/// Returns the sequence with a kernel at its end, whose tensors have the names of values, and which continues a value or not.
-pub fn appended(sequence: Sequence, program: &Program, kernel: &KernelSpec, previous: Option<Continued>) -> Sequence {
-    let inputs: Vec<Name> = kernel.inputs.iter().map(|(name, _)| *name).collect();
-    continued(sequence, program, &inputs, kernel.output.0, previous)
-}
-
-/// Returns the sequence with a kernel at its end that reads and writes these values, and continues a value or not.
-pub fn continued(
-    sequence: Sequence,
-    program: &Program,
-    inputs: &[Name],
-    output: Name,
-    previous: Option<Continued>,
-) -> Sequence {
-    let inputs = inputs.iter().copied();
-    match previous {
-        None => sequence.stage(program, inputs, output),
-        Some(Continued { value, adds: false }) => sequence.version(program, inputs, output, value),
-        Some(Continued { value, adds: true }) => sequence.accumulate(program, inputs, output, value),
-    }
-}
 
 /// Returns the sequence of the kernels with these numbers, in the rounds around them, outer rounds first. `append` adds
 /// a kernel to a sequence.

@@ -85,7 +85,8 @@ pub(crate) fn check(mut spec: KernelSpec) -> Result<Kernel, KernelError> {
 
 /// Checks that names can be written in a kernel, since they are printed into source and messages.
 fn names(spec: &KernelSpec) -> Result<(), KernelError> {
-    let tensors = spec.inputs.iter().chain([&spec.output]).map(|tensor| tensor.0);
+    // The output may be the next version of an input, `A'`.
+    let tensors = spec.inputs.iter().map(|tensor| tensor.0).chain([spec.output.0.array()]);
     let places = [&spec.target].into_iter().chain(spec.value.accesses()).flat_map(|access| &access.index);
     let places = places.chain(spec.value.indices());
     let vars = places.flat_map(|index| index.terms.iter().map(|term| term.0));

@@ -107,9 +107,9 @@ pub struct LoweredKernel {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Continued {
-    /// The array, an input or written before.
-    pub array: ArrayId,
+pub struct Continued<A = ArrayId> {
+    /// The array, an input or written before: its number in a program, its name in a sequence.
+    pub array: A,
     /// Whether the terms of the kernel are combined with the array's elements, as its operation says: `+=`, `*=`, `max=` or `min=`. If
     /// not, the elements that the kernel writes begin anew, and only the others are those of the array.
     pub adds: bool,

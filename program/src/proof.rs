@@ -2,6 +2,7 @@
 
 use polyshard_layout::{Name, joined};
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 use std::fmt;
 
 /// A property that holds of every program that is returned.
@@ -48,7 +49,7 @@ impl fmt::Display for Property {
 /// assert!(is_proved(Property::EveryInstanceOnce) && is_proved(Property::Residency) && is_proved(Property::Matching));
 /// # Ok::<(), polyshard::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Proof {
     /// The property that it is part of.
     pub property: Property,
@@ -94,11 +95,13 @@ pub const SENT: &str = "each element of a tile goes to all of its owners";
 /// The proofs as lines, one per property and tensor: `residency of A: ..; ..`.
 pub(crate) fn lines(proofs: &[Proof]) -> Vec<String> {
     let mut groups: Vec<(Property, Option<Name>, Vec<&str>)> = Vec::new();
-    for proof in proofs {
-        match groups.iter_mut().find(|group| (group.0, group.1) == (proof.property, proof.tensor)) {
-            Some(group) => group.2.push(&proof.claim),
-            None => groups.push((proof.property, proof.tensor, vec![&proof.claim])),
+    let mut numbers = HashMap::new();
+    for Proof { property, tensor, claim, .. } in proofs {
+        let number = *numbers.entry((property, tensor)).or_insert(groups.len());
+        if number == groups.len() {
+            groups.push((*property, *tensor, Vec::new()));
         }
+        groups[number].2.push(claim);
     }
     groups.sort_by_key(|group| group.0);
     let line = |(property, tensor, claims): (Property, Option<Name>, Vec<&str>)| {

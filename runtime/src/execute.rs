@@ -83,8 +83,8 @@ pub trait Execute {
     /// captured.
     ///
     /// In a program of several kernels, `alpha` is the scalar of every kernel that has one of this name, and `first.alpha` that of the
-    /// kernel `first` alone, which takes precedence. If several kernels have the same name, each is called by the array that it writes:
-    /// `Y.alpha`.
+    /// kernels `first` alone, such as the statements of a block, which takes precedence. Of several kernels with the same name, `Y.alpha`
+    /// is that of those that write `Y`.
     ///
     /// # Errors
     /// As [`prepare`](Self::prepare), [`Prepared::set_scalars`] and [`Prepared::run`].

@@ -49,7 +49,7 @@ pub use error::{Enough, SearchError};
 pub use find::Search;
 pub use limits::Limits;
 pub use order::Order;
-pub use polyshard_polyhedral::{PANEL, Passes, Refused, appended, in_rounds};
+pub use polyshard_polyhedral::{Member, PANEL, Passes, Refused, in_rounds};
 pub use sequence::SequenceSearch;
 
 use polyshard_machine::Machine;

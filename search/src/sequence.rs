@@ -18,13 +18,13 @@ use crate::limits::{Limits, limited};
 use crate::stages::{Around, Stage};
 use crate::variant::axis_names;
 use known::Known;
-use polyshard_dsl::{BlockKernel, Clause, Continued, Rounds, Statement};
+use polyshard_dsl::{BlockKernel, Clause, Rounds, Statement};
 use polyshard_layout::{Mesh, Name, each_once};
 use polyshard_machine::Machine;
 #[cfg(doc)]
 use polyshard_planner::Sequence;
-use polyshard_polyhedral::{Block, PANEL, Passes, Refused, Schedule};
-use polyshard_program::{Kernel, Program};
+use polyshard_polyhedral::{Block, Member, PANEL, Passes, Refused, Schedule};
+use polyshard_program::{Continued, Kernel, Program};
 use state::{Best, State};
 use std::time::Instant;
 
@@ -84,16 +84,15 @@ impl<'a> SequenceSearch<'a> {
     /// The search for the schedules of the kernels of a block.
     pub(crate) fn of_block(schedule: &Schedule<Block>, ranks: usize, machine: &'a Machine) -> Self {
         let (block, mut search) = (schedule.block(), Self::new(ranks, machine));
-        for BlockKernel { kernel, previous, .. } in &block.kernels {
-            let inputs: Vec<Name> = kernel.inputs.iter().map(|(name, _)| *name).collect();
-            search = search.continued(&Schedule::from_spec(kernel.clone()), inputs, kernel.output.0, *previous);
+        for BlockKernel { kernel, inputs, output, previous } in &block.kernels {
+            let (schedule, inputs) = (Schedule::from_spec(kernel.clone()), inputs.iter().copied());
+            search = search.continued(&schedule, inputs, *output, *previous);
             search = search.statement(Statement { block: Some(0), apart: false });
         }
         search = search.rounds(block.rounds.clone());
         search = block.results.iter().fold(search, |search, (name, value)| search.keep(*value).call(*value, *name));
-        let order = [&block.parameters, &block.results].map(|all| all.iter().copied());
-        let [inputs, outputs] = order;
-        search.around.order = [inputs.map(|(_, version)| version).collect(), outputs.map(|(name, _)| name).collect()];
+        let results = block.results.iter().map(|(name, _)| *name);
+        search.around.order = [block.arrays[..block.parameters].to_vec(), results.collect()];
         match schedule.kept() {
             Ok(homes) => search.homes = homes,
             Err(error) => search.failed = Some(error.into()),
@@ -144,7 +143,7 @@ impl<'a> SequenceSearch<'a> {
         output: impl Into<Name>,
         of: impl Into<Name>,
     ) -> Self {
-        self.continued(schedule, inputs, output, Some(Continued { value: of.into(), adds: false }))
+        self.continued(schedule, inputs, output, Some(Continued { array: of.into(), adds: false }))
     }
 
     /// As [`Sequence::accumulate`]: the kernel's terms are combined with the value `onto`.
@@ -170,7 +169,7 @@ impl<'a> SequenceSearch<'a> {
         output: impl Into<Name>,
         onto: impl Into<Name>,
     ) -> Self {
-        self.continued(schedule, inputs, output, Some(Continued { value: onto.into(), adds: true }))
+        self.continued(schedule, inputs, output, Some(Continued { array: onto.into(), adds: true }))
     }
 
     /// As [`stage`](Self::stage), [`version`](Self::version) or [`accumulate`](Self::accumulate), whichever `continues`
@@ -180,7 +179,7 @@ impl<'a> SequenceSearch<'a> {
         schedule: &Schedule,
         inputs: impl IntoIterator<Item = N>,
         output: impl Into<Name>,
-        continues: Option<Continued>,
+        continues: Option<Continued<Name>>,
     ) -> Self {
         let inputs = inputs.into_iter().map(Into::into).collect();
         let (schedule, output, statement) = (schedule.clone(), output.into(), Statement::default());
@@ -264,7 +263,7 @@ impl<'a> SequenceSearch<'a> {
     /// The names of the kernels, with the inner quotes that a message needs.
     fn names(&self) -> String {
         let kernels = self.stages.iter().filter_map(|stage| stage.schedule.kernel().ok());
-        let names: Vec<_> = kernels.map(|kernel| kernel.name().to_string()).collect();
+        let names: Vec<_> = each_once(kernels.map(Kernel::name)).into_iter().map(Name::as_str).collect();
         match &names[..] {
             [first, second, .., last] if names.len() > MAX_LISTED => format!("{first}`, `{second}`, .., `{last}"),
             _ => names.join("`, `"),
@@ -375,16 +374,21 @@ impl<'a> SequenceSearch<'a> {
 
     /// The program in which statements of blocks run together, and their schedules; none if none do.
     fn in_passes(&self, schedules: &[Schedule]) -> Result<Option<(Program, Vec<Schedule>)>, SearchError> {
-        let mut schedules = schedules.to_vec();
-        let statements: Vec<Statement> = self.stages.iter().map(|stage| stage.statement).collect();
-        let passes = Passes::planned(&mut schedules, &self.around.rounds, &statements, PANEL);
+        let members = self.stages.iter().zip(schedules).map(|(stage, schedule)| Member {
+            schedule: schedule.clone(),
+            inputs: stage.inputs.clone(),
+            output: stage.output,
+            statement: stage.statement,
+        });
+        let mut members: Vec<Member> = members.collect();
+        let passes = Passes::planned(&mut members, &self.around.rounds, PANEL);
         if passes.is_empty() {
             return Ok(None);
         }
-        let programs = schedules.iter().map(Schedule::lower).collect::<Result<Vec<_>, _>>()?;
+        let programs = members.iter().map(|member| member.schedule.lower()).collect::<Result<Vec<_>, _>>()?;
         let program = self.around.sequence(&self.stages, &programs.iter().collect::<Vec<_>>()).build()?;
-        match passes.run_together(&schedules, program) {
-            Ok(program) => Ok(Some((program, schedules))),
+        match passes.run_together(&members, program) {
+            Ok(program) => Ok(Some((program, members.into_iter().map(|member| member.schedule).collect()))),
             Err(Refused::Isl(error)) => Err(error.into()),
             Err(Refused::Step { kernel, why, .. }) => {
                 Err(SearchError::Together { kernel: self.stages[kernel].output, why })

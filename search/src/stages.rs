@@ -2,12 +2,12 @@
 //! runs, and which values do not change.
 
 use crate::SearchError;
-use polyshard_dsl::{Continued, Rounds, Statement};
+use polyshard_dsl::{Rounds, Statement};
 use polyshard_layout::Name;
 use polyshard_machine::units::counted;
 use polyshard_planner::Sequence;
-use polyshard_polyhedral::{Schedule, continued, in_rounds};
-use polyshard_program::{Kernel, Program};
+use polyshard_polyhedral::{Schedule, in_rounds};
+use polyshard_program::{Continued, Kernel, Program};
 use std::ops::Range;
 
 /// A kernel, perhaps with a schedule, and the names of the values that it reads and writes.
@@ -16,7 +16,7 @@ pub(crate) struct Stage {
     pub(crate) schedule: Schedule,
     pub(crate) inputs: Vec<Name>,
     pub(crate) output: Name,
-    pub(crate) continues: Option<Continued>,
+    pub(crate) continues: Option<Continued<Name>>,
     pub(crate) statement: Statement,
 }
 
@@ -29,7 +29,7 @@ impl Stage {
     /// The value of which the output has elements or adds to them, if any.
     pub(crate) fn continued(&self) -> Option<Name> {
         let is_whole = || self.schedule.kernel().is_ok_and(|kernel| kernel.written().is_none());
-        self.continues.filter(|continues| continues.adds || !is_whole()).map(|continues| continues.value)
+        self.continues.filter(|continues| continues.adds || !is_whole()).map(|continues| continues.array)
     }
 
     /// Whether the value must exist for it.
@@ -54,7 +54,7 @@ impl Around {
     pub(crate) fn sequence(&self, stages: &[Stage], programs: &[&Program]) -> Sequence {
         let append = |sequence: Sequence, nth: usize| {
             let Stage { inputs, output, continues, .. } = &stages[nth];
-            continued(sequence, programs[nth], inputs, *output, *continues)
+            sequence.continued(programs[nth], inputs.iter().copied(), *output, *continues)
         };
         let sequence = in_rounds(append, 0..programs.len(), &self.rounds);
         let sequence = self.kept.iter().fold(sequence, |sequence, value| sequence.keep(*value));

@@ -4,8 +4,8 @@
 use polyshard::planner::Sequence;
 use polyshard::prelude::*;
 use polyshard::schedule::Block;
-use polyshard::search::{PANEL, Passes, appended, in_rounds};
-use polyshard::text::{Definitions, Given, Left, Statement};
+use polyshard::search::{Member, PANEL, Passes, in_rounds};
+use polyshard::text::{Definitions, Given, Left, Stage};
 use polyshard_testing::random::Choices;
 use polyshard_testing::random::blocks::{self, Arrays};
 use polyshard_testing::written::read_back;
@@ -17,18 +17,19 @@ fn program_of(text: &str, panel: usize, apart: bool) -> Result<Program, String> 
     let file = Definitions::parse(text).map_err(|error| said(&error))?;
     let stages = file.bind(&Given::default()).map_err(|error| said(&error))?;
     let rounds = file.rounds(&Given::default()).map_err(|error| said(&error))?;
-    let mut schedules: Vec<Schedule> = stages.iter().map(Schedule::from).collect();
-    let statements: Vec<_> = stages.iter().map(|stage| Statement { apart, ..stage.statement }).collect();
-    let passes = Passes::planned(&mut schedules, &rounds, &statements, panel);
-    let programs = schedules.iter().map(Schedule::lower).collect::<Result<Vec<_>, _>>();
+    let mut members: Vec<Member> = stages.iter().map(Member::from).collect();
+    members.iter_mut().for_each(|member| member.statement.apart = apart);
+    let passes = Passes::planned(&mut members, &rounds, panel);
+    let programs = members.iter().map(|member| member.schedule.lower()).collect::<Result<Vec<_>, _>>();
     let programs = programs.map_err(|error| said(&error))?;
     let append = |sequence: Sequence, number: usize| {
-        appended(sequence, &programs[number], &stages[number].kernel, stages[number].previous)
+        let Stage { inputs, output, previous, .. } = &stages[number];
+        sequence.continued(&programs[number], inputs.iter().copied(), *output, *previous)
     };
     let sequence = in_rounds(append, 0..stages.len(), &rounds);
     let keep = |sequence: Sequence, left: &Left| sequence.keep(left.value).call(left.value, left.name);
     let program = file.results().iter().fold(sequence, keep).build().map_err(|error| said(&error))?;
-    passes.run_together(&schedules, program).map_err(|refused| format!("{refused:?}\n{text}"))
+    passes.run_together(&members, program).map_err(|refused| format!("{refused:?}\n{text}"))
 }
 
 /// The element of a parameter with this number at an index.

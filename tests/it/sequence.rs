@@ -522,5 +522,6 @@ fn scalars_are_those_of_all_stages_or_of_one() {
     // Kernels of the same name are distinguished by the values that they write.
     let program = scaled(true);
     assert_eq!(run(&program, &[("Z.alpha", 7)]), Ok(14));
-    refused(&program, &[("first.alpha", 1)], "no scalar `first.alpha`; the scalars are Y.alpha, Z.alpha");
+    assert_eq!(run(&program, &[("Z.alpha", 7), ("first.alpha", 5)]), Ok(35));
+    refused(&program, &[("second.alpha", 1)], "no scalar `second.alpha`; the scalars are Y.alpha, Z.alpha");
 }

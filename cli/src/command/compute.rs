@@ -153,7 +153,10 @@ fn run_on<T: Element>(files: &Files<'_>, program: &Program, world: &World) -> Re
     let unended = prepared.unended().into_iter().filter_map(|(repeat, last)| {
         let (until, rounds) = (repeat.until?, counted(repeat.times, "round"));
         let scalar = program.array(until.scalar).name;
-        Some(format!("`{scalar}` was {last:?} after {rounds}, not below {:?}", until.below))
+        Some(match program.condition(repeat) {
+            Some(condition) => format!("`{condition}` did not hold after {rounds}"),
+            None => format!("`{scalar}` was {last:?} after {rounds}, not below {:?}", until.below),
+        })
     });
     let unended = unended.collect();
     drop(prepared);

@@ -10,7 +10,7 @@ use polyshard::planner::{Sequence, SequenceError};
 use polyshard::program::{Number, Program};
 use polyshard::runtime::{NpyFile, wider};
 use polyshard::schedule::{Clause, LowerError, Schedule, Step};
-use polyshard::search::{Choose, Limits, PANEL, Passes, Refused, Search, SequenceSearch, appended, in_rounds};
+use polyshard::search::{Choose, Limits, Member, PANEL, Passes, Refused, Search, SequenceSearch, in_rounds};
 use polyshard::text::{Definitions, Given, Kept, Left, Mistake, Operand, ParseError, Rounds, Scheduled, Stage};
 use std::fs;
 use std::ops::Range;
@@ -230,8 +230,11 @@ impl Kernels {
     /// The declared shape of an array, or that of its next version if it is only carried.
     fn shape(&self, name: Name) -> &[i128] {
         let declared = |name: Name| {
-            let tensors = self.stages.iter().flat_map(|stage| stage.kernel.inputs.iter().chain([&stage.kernel.output]));
-            tensors.clone().find(|(other, _)| *other == name).map(|(_, shape)| &shape[..])
+            let mut tensors = self.stages.iter().flat_map(|stage| {
+                let shapes = stage.kernel.inputs.iter().chain([&stage.kernel.output]).map(|(_, shape)| &shape[..]);
+                stage.inputs.iter().chain([&stage.output]).zip(shapes)
+            });
+            tensors.find(|(other, _)| **other == name).map(|(_, shape)| shape)
         };
         let carried = || {
             let mut carried = self.rounds.iter().flat_map(|rounds| &rounds.carried);
@@ -293,10 +296,10 @@ impl Kernels {
     /// # Errors
     /// The first step that cannot be applied, or the kernel that does not fit the earlier ones, shown in place.
     pub(crate) fn written(&self) -> Result<Option<Lowered>> {
-        let mut schedules = self.schedules.clone();
-        let statements: Vec<_> = self.stages.iter().map(|stage| stage.statement).collect();
-        let passes = Passes::planned(&mut schedules, &self.rounds, &statements, PANEL);
-        let lowered = self.stages.iter().zip(&schedules).map(|(stage, schedule)| match &stage.schedule {
+        let mut members: Vec<Member> = self.stages.iter().map(Member::from).collect();
+        let passes = Passes::planned(&mut members, &self.rounds, PANEL);
+        let own = self.stages.iter().zip(&members);
+        let lowered = own.map(|(stage, Member { schedule, .. })| match &stage.schedule {
             // Kernels that do not fit together fit by no schedule.
             Scheduled::Auto(_) => Ok(Schedule::new(schedule.kernel()?.clone()).lower()?),
             Scheduled::Steps(steps) => schedule.lower().map_err(|error| self.illegal(&error, steps, stage.at.clone())),
@@ -309,12 +312,12 @@ impl Kernels {
             programs if has_auto && programs.iter().any(|program| program.mesh().size() > 1) => return Ok(None),
             programs => {
                 let program = self.in_sequence(programs)?;
-                passes.run_together(&schedules, program).map_err(|refused| self.refused(refused))?
+                passes.run_together(&members, program).map_err(|refused| self.refused(refused))?
             }
         };
         let nest = program.body().only_nest();
         let bound = nest.map(|nest| nest.lower_bounds()[0].elements());
-        let rounds = self.rounds.clone();
+        let (schedules, rounds) = (members.into_iter().map(|member| member.schedule).collect(), self.rounds.clone());
         Ok((!has_auto).then_some(Lowered { program, schedules, rounds, chosen: None, bound }))
     }
 
@@ -347,8 +350,9 @@ impl Kernels {
                 let search = mesh.into_iter().fold(search, SequenceSearch::on);
                 let mut search = homes.into_iter().fold(search, |search, (name, home)| search.shard(name, home));
                 for (stage, schedule) in self.stages.iter().zip(&self.schedules) {
-                    let [inputs, output] = values(stage);
-                    search = search.continued(schedule, inputs, output[0], stage.previous).statement(stage.statement);
+                    let inputs = stage.inputs.iter().copied();
+                    search =
+                        search.continued(schedule, inputs, stage.output, stage.previous).statement(stage.statement);
                 }
                 search = search.rounds(self.rounds.clone());
                 for left in &self.asked {
@@ -368,8 +372,8 @@ impl Kernels {
     /// The kernel that does not fit the earlier ones, shown in place.
     fn in_sequence(&self, programs: &[Program]) -> Result<Program> {
         let append = |sequence: Sequence, nth: usize| {
-            let Stage { kernel, previous, .. } = &self.stages[nth];
-            appended(sequence, &programs[nth], kernel, *previous)
+            let Stage { inputs, output, previous, .. } = &self.stages[nth];
+            sequence.continued(&programs[nth], inputs.iter().copied(), *output, *previous)
         };
         let sequence = in_rounds(append, 0..programs.len(), &self.rounds);
         let keep = |sequence: Sequence, left: &Left| sequence.keep(left.value).call(left.value, left.name);
@@ -413,9 +417,4 @@ impl Kernels {
         let place = step.map_or(kernel, |(_, place)| place.clone());
         self.mistake(place, error.message(), error.help())
     }
-}
-
-/// The values that a kernel reads and writes: they have the names of its tensors.
-fn values(stage: &Stage) -> [Vec<Name>; 2] {
-    [stage.kernel.inputs.iter().map(|(name, _)| *name).collect(), vec![stage.kernel.output.0]]
 }

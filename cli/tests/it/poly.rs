@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 mod auto;
+mod names;
 mod refused;
 mod results;
 mod rounds;

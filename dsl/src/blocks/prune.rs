@@ -10,12 +10,10 @@ impl Elaborated {
         loop {
             let before = live.len();
             // Backwards, so that one pass follows all kernels between rounds.
-            for Part { block, previous, .. } in self.kernels.iter().rev() {
-                if live.contains(&block.output.name.to_string()) {
-                    let previous = previous.as_ref().map(|previous| &previous.version);
-                    live.extend(
-                        block.inputs.iter().map(|tensor| &tensor.name).chain(previous).map(ToString::to_string),
-                    );
+            for Part { previous, reads, writes, .. } in self.kernels.iter().rev() {
+                if live.contains(&writes.to_string()) {
+                    let previous = previous.as_ref().map(|previous| &previous.array);
+                    live.extend(reads.iter().chain(previous).map(ToString::to_string));
                 }
             }
             for rounds in &self.rounds {
@@ -25,8 +23,7 @@ impl Elaborated {
                 break;
             }
         }
-        let is_live: Vec<bool> =
-            self.kernels.iter().map(|part| live.contains(&part.block.output.name.to_string())).collect();
+        let is_live: Vec<bool> = self.kernels.iter().map(|part| live.contains(&part.writes.to_string())).collect();
         let numbers: Vec<usize> =
             is_live.iter().scan(0, |next, live| Some(std::mem::replace(next, *next + usize::from(*live)))).collect();
         let count = is_live.iter().filter(|live| **live).count();

@@ -3,12 +3,12 @@
 use crate::rounds::Rounds;
 use crate::step::Step;
 use polyshard_layout::Name;
-use polyshard_program::KernelSpec;
+use polyshard_program::{Continued, KernelSpec};
 use std::fmt;
 
 /// A block of several statements, as `kernel!` and files give it.
 ///
-/// Each statement is a kernel that writes a new version of an array. Versions have names of their own.
+/// Each statement is a kernel that writes a new version of an array.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BlockSpec {
     /// Its name.
@@ -17,12 +17,12 @@ pub struct BlockSpec {
     pub kernels: Vec<BlockKernel>,
     /// The rounds around kernels, outer ones before inner ones.
     pub rounds: Vec<Rounds>,
-    /// Its parameters, and the versions that kernels read of them.
-    pub parameters: Vec<(Name, Name)>,
     /// Its results, and the versions that they are.
     pub results: Vec<(Name, Name)>,
-    /// Versions, each with its array.
-    pub arrays: Vec<(Name, Name)>,
+    /// Its arrays, of which the first ones are the parameters.
+    pub arrays: Vec<Name>,
+    /// The number of parameters.
+    pub parameters: usize,
     /// The extents of indices where they stand alone in accesses; those of one name must agree.
     pub indices: Vec<IndexExtent>,
     /// The rounds, by number, without which an array has no value.
@@ -34,19 +34,12 @@ pub struct BlockSpec {
 pub struct BlockKernel {
     /// The kernel.
     pub kernel: KernelSpec,
+    /// The versions of its inputs, which are the [arrays](Name::array) of the block.
+    pub inputs: Vec<Name>,
+    /// The version that it writes.
+    pub output: Name,
     /// The version that it continues.
-    pub previous: Option<Continued>,
-    /// The versions that it reads and writes, each with the name that its statement has for it.
-    pub names: Vec<(Name, Name)>,
-}
-
-/// A version that a kernel continues in a new one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Continued {
-    /// The previous version.
-    pub value: Name,
-    /// Whether the kernel's terms are combined with its elements; otherwise those that the kernel does not write are kept.
-    pub adds: bool,
+    pub previous: Option<Continued<Name>>,
 }
 
 /// The extent of an index in an access.

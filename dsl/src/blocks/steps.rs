@@ -16,12 +16,21 @@ use crate::errors::listed;
 use crate::step::{Clause, Dim, Step};
 use polyshard_layout::{AxisExpr, Mesh, Name, did_you_mean, each_once};
 use polyshard_program::{Affine, KernelSpec};
+use std::collections::HashMap;
 
 /// The indices of a kernel.
 fn loops(spec: &KernelSpec) -> Vec<Name> {
     let accesses = spec.value.accesses().into_iter().chain([&spec.target]);
     let in_accesses = accesses.flat_map(|access| &access.index).flat_map(|index| &index.terms).map(|(name, _)| *name);
     each_once(in_accesses.chain(spec.ranges.iter().map(|(name, _)| *name)))
+}
+
+impl BlockKernel {
+    /// The tensors of the kernel, each with its array.
+    fn tensors(&self) -> impl Iterator<Item = (Name, Name)> {
+        let tensors = self.kernel.inputs.iter().chain([&self.kernel.output]).map(|(name, _)| *name);
+        tensors.zip(self.inputs.iter().chain([&self.output]).map(|value| value.array()))
+    }
 }
 
 impl BlockSpec {
@@ -33,26 +42,26 @@ impl BlockSpec {
         let mut mistakes = Vec::new();
         let homes = self.homes(steps, &mut mistakes);
         let mut is_used = vec![false; steps.len()];
-        let mut written: Vec<(Name, Vec<Clause>)> = Vec::new();
+        let mut written: HashMap<Name, Vec<Clause>> = HashMap::new();
         let mut divided = Vec::with_capacity(self.kernels.len());
         for kernel in &self.kernels {
-            let mut own = Divided::new(self, kernel);
+            let mut own = Divided::new(kernel);
             for (number, (step, is_used)) in steps.iter().zip(&mut is_used).enumerate() {
                 *is_used |= own.add(step, number, &homes);
             }
             // The first kernel that writes an array determines where it is, if no step does.
-            let array = self.array(kernel.kernel.output.0);
-            let is_known = |known: &[(Name, Vec<Clause>)]| known.iter().any(|(other, _)| *other == array);
-            let is_parameter = self.parameters.iter().any(|(parameter, _)| *parameter == array);
-            if !is_known(&homes) && !is_known(&written) && !is_parameter {
-                written.push((array, own.home()));
+            let array = kernel.output.array();
+            let is_known = homes.iter().any(|(other, _)| *other == array) || written.contains_key(&array);
+            let is_parameter = self.arrays[..self.parameters].contains(&array);
+            if !is_known && !is_parameter {
+                written.insert(array, own.home());
             }
             divided.push(own);
         }
         // Statements before it may read a later version, from the round before.
         for own in &mut divided {
-            for tensor in own.tensors() {
-                if let Some((_, clauses)) = written.iter().find(|(other, _)| *other == self.array(tensor)) {
+            for (tensor, array) in own.kernel.tensors() {
+                if let Some(clauses) = written.get(&array) {
                     own.steps.push((Step::Shard { tensor, clauses: clauses.clone() }, None));
                 }
             }
@@ -68,7 +77,7 @@ impl BlockSpec {
     pub fn apart(&self, steps: &[Step]) -> Vec<bool> {
         let is_apart =
             |array: Name| steps.iter().any(|step| matches!(step, Step::Apart { tensor } if *tensor == array));
-        self.kernels.iter().map(|kernel| is_apart(self.array(kernel.kernel.output.0))).collect()
+        self.kernels.iter().map(|kernel| is_apart(kernel.output.array())).collect()
     }
 
     /// Returns the shardings that a search keeps, of all versions of the arrays that these steps shard.
@@ -85,29 +94,28 @@ impl BlockSpec {
             mistakes.push(BlockMistake { of: Some(number), message: message.into(), help: help.into() });
         }
         let homes = self.homes(steps, &mut mistakes);
-        let versions = |array: Name| self.arrays.iter().filter(move |(_, other)| *other == array);
-        let all = homes.iter().flat_map(|(array, home)| versions(*array).map(move |(one, _)| (*one, home.clone())));
-        let all = all.collect();
+        let carried = self.rounds.iter().flat_map(|rounds| &rounds.carried);
+        let carried = carried.flat_map(|carry| [carry.first, carry.value, carry.next]);
+        let of_kernels = self.kernels.iter().flat_map(|kernel| kernel.inputs.iter().copied().chain([kernel.output]));
+        let home = |value: Name| {
+            let (_, home) = homes.iter().find(|(array, _)| *array == value.array())?;
+            Some((value, home.clone()))
+        };
+        let all = each_once(of_kernels.chain(carried)).into_iter().filter_map(home).collect();
         if mistakes.is_empty() { Ok(all) } else { Err(mistakes) }
-    }
-
-    /// The array whose version this is.
-    fn array(&self, version: Name) -> Name {
-        self.arrays.iter().find(|(other, _)| *other == version).map_or(version, |(_, array)| *array)
     }
 
     /// The shardings that steps give, by array, with dimensions by number.
     fn homes(&self, steps: &[Step], mistakes: &mut Vec<BlockMistake>) -> Vec<(Name, Vec<Clause>)> {
-        let names = each_once(self.arrays.iter().map(|(_, array)| *array));
         let mut homes: Vec<(Name, Vec<Clause>)> = Vec::new();
         for (number, step) in steps.iter().enumerate() {
             let Step::Shard { tensor, clauses } = step else { continue };
             let mut wrong = |message, help| mistakes.push(BlockMistake { of: Some(number), message, help });
-            if !names.contains(tensor) {
-                let meant = did_you_mean(tensor.as_str(), names.iter().map(|name| name.as_str()));
+            if !self.arrays.contains(tensor) {
+                let meant = did_you_mean(tensor.as_str(), self.arrays.iter().map(|name| name.as_str()));
                 wrong(
                     format!("the block has no array `{tensor}`"),
-                    format!("{meant}the arrays are {}", listed(&names)),
+                    format!("{meant}the arrays are {}", listed(&self.arrays)),
                 );
             } else if homes.iter().any(|(other, _)| other == tensor) {
                 let help = "give it one: all versions of an array have the same sharding";
@@ -137,11 +145,10 @@ impl BlockSpec {
         if let Some(found) = self.indices.iter().find(|found| found.array == array && found.index == index) {
             return Some(found.dim);
         }
-        let accesses = self
-            .kernels
-            .iter()
-            .flat_map(|BlockKernel { kernel, .. }| kernel.value.accesses().into_iter().chain([&kernel.target]));
-        let mut accesses = accesses.filter(|access| self.array(access.tensor) == array);
+        let mut accesses = self.kernels.iter().flat_map(|kernel| {
+            let all = kernel.kernel.value.accesses().into_iter().chain([&kernel.kernel.target]);
+            all.filter(move |access| kernel.tensors().any(|tensor| tensor == (access.tensor, array)))
+        });
         accesses.find_map(|access| access.index.iter().position(|one| one.as_variable() == Some(index)))
     }
 
@@ -165,7 +172,7 @@ impl BlockSpec {
                 return Some(BlockMistake { of: Some(number), message, help });
             }
             Step::Of { tensor } => {
-                let arrays = each_once(self.kernels.iter().map(|kernel| self.array(kernel.kernel.output.0)));
+                let arrays = each_once(self.kernels.iter().map(|kernel| kernel.output.array()));
                 let help = format!("the arrays that statements write are {}", listed(arrays));
                 return Some(BlockMistake {
                     of: Some(number),
@@ -192,7 +199,6 @@ impl BlockSpec {
 
 /// The steps of one kernel so far.
 struct Divided<'a> {
-    block: &'a BlockSpec,
     kernel: &'a BlockKernel,
     loops: Vec<Name>,
     /// The axes over which its indices are distributed.
@@ -205,28 +211,15 @@ struct Divided<'a> {
 }
 
 impl<'a> Divided<'a> {
-    fn new(block: &'a BlockSpec, kernel: &'a BlockKernel) -> Self {
-        Self {
-            block,
-            kernel,
-            loops: loops(&kernel.kernel),
-            axes: Vec::new(),
-            copies: Vec::new(),
-            of: None,
-            steps: Vec::new(),
-        }
+    fn new(kernel: &'a BlockKernel) -> Self {
+        let (loops, axes, copies) = (loops(&kernel.kernel), Vec::new(), Vec::new());
+        Self { kernel, loops, axes, copies, of: None, steps: Vec::new() }
     }
 
-    /// The versions that the kernel reads, then the one that it writes.
-    fn tensors(&self) -> Vec<Name> {
-        let KernelSpec { inputs, output, .. } = &self.kernel.kernel;
-        inputs.iter().chain([output]).map(|(name, _)| *name).collect()
-    }
-
-    /// The versions of an array that the kernel reads or writes, under the name of the array or another that the statement has for it.
+    /// The tensors of the kernel that are versions of an array, or that the statement calls so.
     fn versions(&self, array: Name) -> Vec<Name> {
-        let is_named = |tensor: Name| self.kernel.names.contains(&(tensor, array));
-        self.tensors().into_iter().filter(|tensor| self.block.array(*tensor) == array || is_named(*tensor)).collect()
+        let is_of = |(tensor, of): &(Name, Name)| *of == array || tensor.array() == array;
+        self.kernel.tensors().filter(is_of).map(|(tensor, _)| tensor).collect()
     }
 
     fn has(&self, index: Name) -> bool {
@@ -242,7 +235,7 @@ impl<'a> Divided<'a> {
     fn add(&mut self, step: &Step, number: usize, homes: &[(Name, Vec<Clause>)]) -> bool {
         let at = Some(number);
         let before = self.steps.len();
-        let is_of = |tensor: Name| self.block.array(self.kernel.kernel.output.0) == tensor;
+        let is_of = |tensor: Name| self.kernel.output.array() == tensor;
         match step {
             Step::Of { tensor } => {
                 self.of = Some(*tensor);
@@ -299,9 +292,9 @@ impl<'a> Divided<'a> {
             }
             Step::Shard { tensor, .. } => {
                 let home = homes.iter().find(|(other, _)| other == tensor);
-                for version in self.tensors().into_iter().filter(|version| self.block.array(*version) == *tensor) {
+                for (tensor, _) in self.kernel.tensors().filter(|(_, array)| array == tensor) {
                     if let Some((_, clauses)) = home {
-                        self.steps.push((Step::Shard { tensor: version, clauses: clauses.clone() }, at));
+                        self.steps.push((Step::Shard { tensor, clauses: clauses.clone() }, at));
                     }
                 }
             }

@@ -1,10 +1,10 @@
 //! Blocks as kernels: their statements, versions, rounds and schedules, and every mistake with its place.
 
 use crate::tests::check_all;
-use crate::{Continued, Definitions, Given, Left, Scheduled};
+use crate::{Definitions, Given, Left, Scheduled};
 use expect_test::{Expect, expect};
-use polyshard_layout::{DType, Name};
-use polyshard_program::Number;
+use polyshard_layout::{DType, Name, joined};
+use polyshard_program::{Continued, Number};
 
 const VALUES: [(&str, Number); 5] = [
     ("n", Number::Int(8)),
@@ -26,10 +26,12 @@ fn check(transcript: Expect) {
                 let begun = rounds.iter().filter(|rounds| rounds.kernels.start == number);
                 lines.extend(begun.map(|rounds| format!("{} {{ {} }}", rounds, rounds.kernels.len())));
                 let kernel = stage.kernel.clone().check().expect("a kernel of a file is checked");
-                let previous = stage.previous.map_or_else(String::new, |Continued { value, adds }| {
+                let previous = stage.previous.map_or_else(String::new, |Continued { array: value, adds }| {
                     format!("  // {} {value}", if adds { "adds to" } else { "keeps of" })
                 });
-                lines.push(format!("{}: {}{previous}", kernel.name(), kernel.statement()));
+                let values = joined(&stage.inputs, ", ");
+                let statement = format!("{}({values}), {}", kernel.name(), kernel.statement());
+                lines.push(format!("{} = {statement}{previous}", stage.output));
                 if let Scheduled::Steps(steps) = &stage.schedule {
                     lines.extend(steps.iter().map(|(step, _)| format!("  .{step}")));
                 }
@@ -48,25 +50,25 @@ fn check(transcript: Expect) {
 fn statements_are_kernels_on_versions_of_their_arrays() {
     check(expect![[r#"
         fn f(A: [T; n]) -> (X: [T; n], s: T) { let B[i] = 2 * A[i]; X[i] = B[i] + A[i]; X[i] = X[i] * B[i]; s = X[i] * X[i]; X[0] = s; } auto
-            f_B: B[i] = 2 * A[i]
-            f_X: X[i] = B[i] + A[i]
-            f_X2: X2[i] = X[i] * B[i]
-            f_s: s[] = X2[i] * X2[i]
-            f_X3: X3[0] = s[]  // keeps of X2
-            (A) -> s = s, X = X3
+            B'1 = f(A), B[i] = 2 * A[i]
+            X'1 = f(B'1, A), X[i] = B[i] + A[i]
+            X'2 = f(X'1, B'1), X'[i] = X[i] * B[i]
+            s'1 = f(X'2), s[] = X[i] * X[i]
+            X'3 = f(s'1), X[0] = s[]  // keeps of X'2
+            (A) -> s = s'1, X = X'3
         fn f(A: [T; n, m]) -> A { A[i, j] += A[0, j]; A[i, j] = 1 for i in 0..2; } auto
-            f_A2: A2[i, j] += A[0, j] for i in 0..8  // adds to A
-            f_A3: A3[i, j] = 1 for i in 0..2 for j in 0..6  // keeps of A2
-            (A) -> A = A3
+            A'1 = f(A), A'[i, j] += A[0, j] for i in 0..8  // adds to A
+            A'2 = f(), A[i, j] = 1 for i in 0..2 for j in 0..6  // keeps of A'1
+            (A) -> A = A'2
         fn f(A: [T; n], B: [T; n]) -> (B, C: [T; n]) { let D[i] = A[i]; C[i] = D[i]; B[i] = D[i] + B[i] } auto
-            f_B2: B2[i] = A[i] + B[i]
-            f_C: C[i] = A[i]
-            (A, B) -> B = B2, C = C
+            B'1 = f(A, B), B'[i] = D[i] + B[i]
+            C'1 = f(A), C[i] = A[i]
+            (A, B) -> B = B'1, C = C'1
         fn f(A: [T; n, m], z: [T; m]) -> y: [T; n] { let w: [T; m]; w[j] = z[j] + j; y[i] += A[i, j] * w[j]; y[i] max= z[0] for i in 1..n; } auto
-            f_w: w[j] = z[j] + j
-            f_y: y[i] += A[i, j] * w[j]
-            f_y2: y2[i] max= z[0] for i in 1..8  // adds to y
-            (A, z) -> y = y2
+            w'1 = f(z), w[j] = z[j] + j
+            y'1 = f(A, w'1), y[i] += A[i, j] * w[j]
+            y'2 = f(z), y[i] max= z[0] for i in 1..8  // adds to y'1
+            (A, z) -> y = y'2
     "#]]);
 }
 
@@ -74,30 +76,30 @@ fn statements_are_kernels_on_versions_of_their_arrays() {
 fn arrays_from_before_rounds_keep_their_values_from_round_to_round() {
     check(expect![[r#"
         fn f(B: [T; n]) -> (X: [T; n], s: T) { X[i] = 0; let D[i] = B[i]; repeat(rounds, until s < tolerance) { X[i] = X[i] + 0.5 * D[i]; s = X[i] * X[i]; } } auto
-            f_X: X[i] = 0 for i in 0..8
-            f_s: s[] = 0
-            repeat(10, X2 = X, then X3, s2 = s, then s3, until s3 < 1e-9) { 2 }
-            f_X3: X3[i] = X2[i] + 0.5 * B[i]
-            f_s3: s3[] = X3[i] * X3[i]
-            (B) -> X = X2, s = s2
+            X'1 = f(), X[i] = 0 for i in 0..8
+            s'1 = f(), s[] = 0
+            repeat(10, X'2 = X'1, then X'3, s'2 = s'1, then s'3, until s'3 < 1e-9) { 2 }
+            X'3 = f(X'2, B), X'[i] = X[i] + 0.5 * D[i]
+            s'3 = f(X'3), s[] = X[i] * X[i]
+            (B) -> X = X'2, s = s'2
         fn f(X: [T; n]) -> X { repeat(3) { let old[i] = X[i]; repeat(rounds) { X[i] = X[i] + old[i] } X[0] = 0; } } auto
-            repeat(3, X2 = X, then X5) { 2 }
-            repeat(10, X3 = X2, then X4) { 1 }
-            f_X4: X4[i] = X3[i] + X2[i]
-            f_X5: X5[0] = 0  // keeps of X3
-            (X) -> X = X2
+            repeat(3, X'1 = X, then X'4) { 2 }
+            repeat(10, X'2 = X'1, then X'3) { 1 }
+            X'3 = f(X'2, X'1), X'[i] = X[i] + old[i]
+            X'4 = f(), X[0] = 0  // keeps of X'2
+            (X) -> X = X'1
         fn f(U: [T; n], V: [T; n]) -> (U, V) { repeat(rounds, until s >= 1) { let s max= abs(V[i]); let W[i] = V[i] - U[i]; U[i] = V[i]; V[i] = W[i]; } } auto
-            repeat(10, U2 = U, then V2, V2 = V, then W, until unmet < 0.5) { 3 }
-            f_s: s[] max= abs(V2[i])
-            f_W: W[i] = V2[i] - U2[i]
-            f_unmet: unmet[] = if s[] >= 1 { 0 } else { 1 }
-            (U, V) -> U = U2, V = V2
+            repeat(10, U'1 = U, then V'1, V'1 = V, then W'1, until until'1 < 0.5) { 3 }
+            s'1 = f(V'1), s[] max= abs(V[i])
+            W'1 = f(V'1, U'1), W[i] = V[i] - U[i]
+            until'1 = f(s'1), until[] = if s[] >= 1 { 0 } else { 1 }
+            (U, V) -> U = U'1, V = V'1
         fn f(A: [T; n]) -> s: T { repeat(rounds, until s * s <= s) { s = A[i]; } } auto
-            f_s: s[] = 0
-            repeat(10, s2 = s, then s3, until unmet < 0.5) { 2 }
-            f_s3: s3[] = A[i]
-            f_unmet: unmet[] = if s3[] * s3[] <= s3[] { 0 } else { 1 }
-            (A) -> s = s2
+            s'1 = f(), s[] = 0
+            repeat(10, s'2 = s'1, then s'3, until until'1 < 0.5) { 2 }
+            s'3 = f(A), s[] = A[i]
+            until'1 = f(s'3), until[] = if s[] * s[] <= s[] { 0 } else { 1 }
+            (A) -> s = s'2
         fn f(A: [T; n]) -> s: T { repeat(none) { s = A[i]; } } auto
             line 1, column 20: `s` has no value: the only statements that write it are in rounds, of which there are 0
             help: write it before the rounds
@@ -108,21 +110,21 @@ fn arrays_from_before_rounds_keep_their_values_from_round_to_round() {
 fn steps_apply_to_all_statements_that_have_their_loops() {
     check(expect![[r#"
         fn f(A: [T; n, m], z: [T; m]) -> (y: [T; n], s: T) { y[i] = A[i, k] * z[k]; s = y[i] * y[i]; s = s + 1; } mesh(x: 2, y: 2).distribute([i, k], [io, ko], [ii, ki]).shard(A, i @ x, k @ y).communicate(A, ko)
-            f_y: y[i] = A[i, k] * z[k]
+            y'1 = f(A, z), y[i] = A[i, k] * z[k]
               .distribute([i, k], [io, ko], [ii, ki], mesh(x: 2, y: 2))
               .shard(A, dim(0) @ x, dim(1) @ y)
               .communicate(A, ko)
               .shard(y, dim(0) @ x)
-            f_s: s[] = y[i] * y[i]
+            s'1 = f(y'1), s[] = y[i] * y[i]
               .distribute([i], [io], [ii], mesh(x: 2))
               .replicate(mesh(y: 2))
               .shard(y, dim(0) @ x)
               .shard(s)
-            f_s2: s2[] = s[] + 1
+            s'2 = f(s'1), s'[] = s[] + 1
               .replicate(mesh(x: 2, y: 2))
               .shard(s)
-              .shard(s2)
-            (A, z) -> y = y, s = s2
+              .shard(s')
+            (A, z) -> y = y'1, s = s'2
         fn f(A: [T; n]) -> y: [T; n] { let B[i] = A[i]; y[i] = B[i] + A[0] } mesh(x: 2).distribute([i], [io], [ii]).split(q, qo, qi, 2).shard(C, i @ x).shard(B, q @ x).tensorize([ii, q]).halo(A, 2)
             line 1, column 109: no statement has the loop `q`
             help: the indices are `i`
@@ -203,39 +205,39 @@ fn what_no_block_can_mean_is_refused_where_it_is_wrong() {
 fn blocks_of_a_file_read_the_versions_that_earlier_ones_leave() {
     check(expect![[r#"
         fn f(A: [T; n]) -> A { A[i] = 2 * A[i]; } auto fn g(A: [T; n]) -> A { A[i] = A[i] + 1; } auto
-            f_A2: A2[i] = 2 * A[i]
-            g_A3: A3[i] = A2[i] + 1
-            (A) -> A = A3
+            A'1 = f(A), A'[i] = 2 * A[i]
+            A'2 = g(A'1), A'[i] = A[i] + 1
+            (A) -> A = A'2
         fn f(A: [T; n]) -> X: [T; n] { X[i] = A[i] + 1; X[i] = 2 * X[i]; } auto fn g(X: [T; n]) -> Y: [T; n] { let r[i] = X[i]; Y[i] = r[i] * 2; } auto
-            f_X: X[i] = A[i] + 1
-            f_X2: X2[i] = 2 * X[i]
-            g_Y: Y[i] = X2[i] * 2
-            (A) -> X = X2, Y = Y
+            X'1 = f(A), X[i] = A[i] + 1
+            X'2 = f(X'1), X'[i] = 2 * X[i]
+            Y'1 = g(X'2), Y[i] = r[i] * 2
+            (A) -> X = X'2, Y = Y'1
         fn f(A: [T; n]) -> s: T { s = A[i]; s = s / 2; } auto fn g(A: [T; n], s: T) -> B: [T; n] { B[i] = A[i] * s } mesh(x: 2).distribute([i], [io], [ii]).shard(B, i @ x).shard(s)
-            f_s: s[] = A[i]
-            f_s2: s2[] = s[] / 2
-            g: B[i] = A[i] * s2[]
+            s'1 = f(A), s[] = A[i]
+            s'2 = f(s'1), s'[] = s[] / 2
+            B = g(A, s'2), B[i] = A[i] * s[]
               .distribute([i], [io], [ii], mesh(x: 2))
               .shard(B, i @ x)
-              .shard(s2)
-            (A) -> s = s2, B = B
+              .shard(s)
+            (A) -> s = s'2, B = B
         repeat(3, A = B) { fn f(A: [T; n]) -> B: [T; n] { let r[i] = A[i] + 1; B[i] = 2 * r[i]; B[0] = 1; } auto }
-            repeat(3, A = B2) { 3 }
-            f_r: r[i] = A[i] + 1
-            f_B: B[i] = 2 * r[i]
-            f_B2: B2[0] = 1  // keeps of B
+            repeat(3, A = B'2) { 3 }
+            r'1 = f(A), r[i] = A[i] + 1
+            B'1 = f(r'1), B[i] = 2 * r[i]
+            B'2 = f(), B[0] = 1  // keeps of B'1
             (A) -> A = A
         fn f(A: [T; n]) -> B: [T; n] { let t[i] = A[i] + 1; B[i] = t[i]; } auto fn h(A: [T; n]) -> B: [T; n] { B[i] = A[i] * 100 } auto
             line 1, column 92: `B` is returned by an earlier block
             help: give it a name of its own
         fn f(A: [T; n]) -> X: [T; n] { let r#loop[i] = A[i] + 1; X[i] = r#loop[i]; } auto fn g(X: [T; n]) -> Y: [T; n] { Y[i] = 2 * X[i] } auto
-            f_loop: loop[i] = A[i] + 1
-            g: Y[i] = 2 * loop[i]
-            (A) -> X = loop, Y = Y
+            loop'1 = f(A), loop[i] = A[i] + 1
+            Y = g(loop'1), Y[i] = 2 * X[i]
+            (A) -> X = loop'1, Y = Y
         fn f(A: [T; n]) -> X: [T; n] { let r#type[i] = A[i] + 1; X[i] = 2 * r#type[i]; } auto
-            f_type: type[i] = A[i] + 1
-            f_X: X[i] = 2 * type[i]
-            (A) -> X = X
+            type'1 = f(A), type[i] = A[i] + 1
+            X'1 = f(type'1), X[i] = 2 * type[i]
+            (A) -> X = X'1
     "#]]);
 }
 
@@ -243,24 +245,24 @@ fn blocks_of_a_file_read_the_versions_that_earlier_ones_leave() {
 fn rounds_that_exchange_arrays_write_one_of_them() {
     check(expect![[r#"
         fn f(A: [T; n], B: [T; n]) -> (A, B) { repeat(3) { let t[i] = A[i]; A[i] = B[i]; B[i] = t[i]; } } auto
-            repeat(3, A2 = A, then A3, B2 = B, then B3) { 2 }
-            f_A3: A3[i] = B2[i]
-            f_B3: B3[i] = A2[i]
-            (A, B) -> A = A2, B = B2
+            repeat(3, A'1 = A, then A'2, B'1 = B, then B'2) { 2 }
+            A'2 = f(B'1), A[i] = B[i]
+            B'2 = f(A'1), B[i] = A[i]
+            (A, B) -> A = A'1, B = B'1
         fn f(A: [T; n], B: [T; n]) -> (A, B) { repeat(3) { let t[i] = A[i] + B[i]; A[i] = B[i]; B[i] = t[i]; } } auto
-            repeat(3, A2 = A, then B2, B2 = B, then t) { 1 }
-            f_t: t[i] = A2[i] + B2[i]
-            (A, B) -> A = A2, B = B2
+            repeat(3, A'1 = A, then B'1, B'1 = B, then t'1) { 1 }
+            t'1 = f(A'1, B'1), t[i] = A[i] + B[i]
+            (A, B) -> A = A'1, B = B'1
         fn f(A: [T; n]) -> (a: T, b: T) { a = 3; b = A[i]; repeat(4, until b > a) { a = b + 1; } repeat(2, until a >= b) { b = a + 1; } } auto
-            f_a: a[] = 3
-            f_b: b[] = A[i]
-            repeat(4, a2 = a, then a3, until unmet < 0.5) { 2 }
-            f_a3: a3[] = b[] + 1
-            f_unmet: unmet[] = if b[] > a3[] { 0 } else { 1 }
-            repeat(2, b2 = b, then b3, until unmet2 < 0.5) { 2 }
-            f_b3: b3[] = a2[] + 1
-            f_unmet2: unmet2[] = if a2[] >= b3[] { 0 } else { 1 }
-            (A) -> a = a2, b = b2
+            a'1 = f(), a[] = 3
+            b'1 = f(A), b[] = A[i]
+            repeat(4, a'2 = a'1, then a'3, until until'1 < 0.5) { 2 }
+            a'3 = f(b'1), a[] = b[] + 1
+            until'1 = f(b'1, a'3), until[] = if b[] > a[] { 0 } else { 1 }
+            repeat(2, b'2 = b'1, then b'3, until until'2 < 0.5) { 2 }
+            b'3 = f(a'2), b[] = a[] + 1
+            until'2 = f(a'2, b'3), until[] = if a[] >= b[] { 0 } else { 1 }
+            (A) -> a = a'2, b = b'2
     "#]]);
 }
 
@@ -291,4 +293,21 @@ fn names_that_mean_an_array_where_a_number_is_needed_are_refused() {
             line 1, column 32: the output has no name
             help: name the output and its extents: `-> C: [f32; m, n]`
     "#]]);
+}
+
+#[test]
+fn ten_thousand_statements_are_read_and_checked() {
+    let statement = |nth: usize| match nth % 2 {
+        0 => format!("let C{nth}[i] = A[i] * B[i];\n"),
+        _ => format!("A[i] = C{}[i] - A[i];\n", nth - 1),
+    };
+    let statements: String = (0..10_000).map(statement).collect();
+    let text = format!(
+        "fn long(A: [f64; 8], B: [f64; 8]) -> A {{\n{statements}}}\nmesh(x: 2).distribute([i], [io], [ii]).shard(A, i @ x)"
+    );
+    let file = Definitions::parse(&text).expect("a block");
+    let stages = file.bind(&Given::default()).expect("statements that fit");
+    assert_eq!(stages.len(), 10_000);
+    assert_eq!(stages[9_999].output, "A'5000");
+    assert_eq!(file.results().len(), 1);
 }

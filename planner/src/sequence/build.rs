@@ -1,6 +1,6 @@
 //! The checks of a sequence, and its program: its statements, and the redistributions between kernels.
 
-use super::{Carry, Continues, Item, Sequence, SequenceError, Stage};
+use super::{Carry, Item, Sequence, SequenceError, Stage};
 use crate::PlanOptions;
 use crate::redistribute::redistribution_with;
 use polyshard_layout::{DType, Name, Sharding, each_once};
@@ -8,6 +8,7 @@ use polyshard_program::{
     Array, ArrayId, ArrayKind, Assign, Body, Carried, Continued, End, MOST_ROUNDS, Program, ProgramError, Rounds,
     Statement, Transfer, Until,
 };
+use std::collections::HashMap;
 
 type Result<T> = std::result::Result<T, Box<SequenceError>>;
 
@@ -40,10 +41,16 @@ pub(super) fn build(sequence: Sequence) -> Result<Program> {
         outputs,
         values: Vec::new(),
         scope: Vec::new(),
+        named: HashMap::new(),
         body: Body::new(&mesh, dtype),
         around: Vec::new(),
         stages: 0,
-        later: Vec::new(),
+        last: items
+            .iter()
+            .enumerate()
+            .flat_map(|(nth, item)| item.leaves().into_iter().map(move |name| (name, nth)))
+            .collect(),
+        item: 0,
     };
     builder.add_inputs(&items, &inputs)?;
     builder.add_items(&items)?;
@@ -152,7 +159,7 @@ fn check_stage(stage: &Stage, position: usize, first: &Stage) -> Result<()> {
             other_dtype: first.program.dtype(),
         }));
     }
-    let Some(Continues { value, adds }) = stage.continued() else { return Ok(()) };
+    let Some(Continued { array: value, adds }) = stage.continues() else { return Ok(()) };
     let sharding = nest.output_sharding();
     let why = if adds && kernel.assign() == Assign::Set {
         format!("`{}` adds nothing; write `+=`, `*=`, `max=` or `min=`", kernel.statement())
@@ -161,7 +168,7 @@ fn check_stage(stage: &Stage, position: usize, first: &Stage) -> Result<()> {
     } else {
         return Ok(());
     };
-    let what = if adds { "add to" } else { "continue" };
+    let (what, value) = (if adds { "add to" } else { "continue" }, value.array());
     Err(Box::new(SequenceError::Continues { stage: stage.label(position), what, value, why }))
 }
 
@@ -210,9 +217,25 @@ struct Outside<'a> {
     /// The shardings given for some of them.
     given: &'a [(Name, Sharding)],
     written: Vec<Name>,
+    /// How often each is among them.
+    counts: HashMap<Name, usize>,
     /// The values that rounds around a stage carry, the outermost first, in the shardings in which they leave them.
     carried: Vec<(Name, Sharding)>,
     stages: usize,
+}
+
+impl Outside<'_> {
+    fn note(&mut self, written: Name) {
+        self.written.push(written);
+        *self.counts.entry(written).or_default() += 1;
+    }
+
+    /// Forgets all but the first ones that are written.
+    fn forget(&mut self, first: usize) {
+        for name in self.written.drain(first..) {
+            self.counts.entry(name).and_modify(|count| *count -= 1);
+        }
+    }
 }
 
 /// The number of a value.
@@ -228,32 +251,41 @@ struct Builder {
     values: Vec<Value>,
     /// The values that names currently stand for; of two with the same name, the last one.
     scope: Vec<ValueId>,
+    /// By name, the numbers of its values in scope.
+    named: HashMap<Name, Vec<ValueId>>,
     /// Its arrays are the inputs first.
     body: Body,
     /// The statements so far around the rounds under construction.
     around: Vec<Vec<Statement>>,
     /// The stages so far.
     stages: usize,
-    /// The names by which later rounds leave values that exist before.
-    later: Vec<Name>,
+    /// By name, the last item outside of rounds that leaves a value, and the number of the current one.
+    last: HashMap<Name, usize>,
+    item: usize,
 }
 
 impl Builder {
     fn add(&mut self, name: Name, sharding: &Sharding, kind: ArrayKind) -> ArrayId {
-        self.body.arrays.push(Array { name, sharding: sharding.clone(), kind });
+        // Versions of an array have its name.
+        self.body.arrays.push(Array { name: name.array(), sharding: sharding.clone(), kind });
         ArrayId(self.body.arrays.len() - 1)
     }
 
     fn add_value(&mut self, name: Name, sharding: &Sharding, kind: ArrayKind, origin: String) -> ValueId {
         let array = self.add(name, sharding, kind);
         self.values.push(Value { name, arrays: vec![array], origin, depth: self.around.len() });
-        self.scope.push(self.values.len() - 1);
+        self.enter(self.values.len() - 1);
         self.values.len() - 1
+    }
+
+    fn enter(&mut self, value: ValueId) {
+        self.scope.push(value);
+        self.named.entry(self.values[value].name).or_default().push(value);
     }
 
     /// The value that a name stands for.
     fn find(&self, name: Name) -> Option<ValueId> {
-        self.scope.iter().rev().copied().find(|value| self.values[*value].name == name)
+        self.named.get(&name)?.last().copied()
     }
 
     /// The array of a value as it was given or written.
@@ -263,7 +295,10 @@ impl Builder {
 
     /// Adds the values that stages read before any writes them, in the shardings given for them, if any.
     fn add_inputs(&mut self, items: &[Item], given: &[(Name, Sharding)]) -> Result<()> {
-        self.add_read(items, &mut Outside { given, written: Vec::new(), carried: Vec::new(), stages: 0 });
+        self.add_read(
+            items,
+            &mut Outside { given, written: Vec::new(), counts: HashMap::new(), carried: Vec::new(), stages: 0 },
+        );
         for (nth, (value, sharding)) in given.iter().enumerate() {
             if self.find(*value).is_none() {
                 return Err(Box::new(SequenceError::Input { value: *value, inputs: listed(self.names()) }));
@@ -287,7 +322,7 @@ impl Builder {
                         let sharding = left.unwrap_or_else(|| read.clone());
                         self.add_input(value, &sharding, outside, || format!("an input that {label} reads first"));
                     }
-                    if let Some(Continues { value, .. }) = stage.continued() {
+                    if let Some(Continued { array: value, .. }) = stage.continues() {
                         let left = outside.carried.iter().find(|(name, _)| *name == value);
                         let sharding = left.map_or(stage.program.nest().output_sharding(), |(_, left)| left).clone();
                         self.add_input(value, &sharding, outside, || format!("an input that {label} continues"));
@@ -300,9 +335,9 @@ impl Builder {
                         round.carried.iter().filter_map(|carry| Some((carry.first, round.left(carry.next)?.clone())));
                     outside.carried.extend(left);
                     let begun = round.carried.iter().filter(|carry| carry.first != carry.value);
-                    outside.written.extend(begun.map(|carry| carry.value));
+                    begun.for_each(|carry| outside.note(carry.value));
                     self.add_read(&round.items, outside);
-                    outside.written.truncate(written);
+                    outside.forget(written);
                     // Carried values are inputs even if no stage reads them.
                     for Carry { first, .. } in &round.carried {
                         let left = outside.carried.iter().find(|(name, _)| name == first).map(|(_, left)| left.clone());
@@ -312,12 +347,12 @@ impl Builder {
                     outside.carried.truncate(carried);
                 }
             }
-            outside.written.extend(item.leaves());
+            item.leaves().into_iter().for_each(|name| outside.note(name));
         }
     }
 
     fn add_input(&mut self, name: Name, sharding: &Sharding, outside: &Outside<'_>, origin: impl FnOnce() -> String) {
-        if !outside.written.contains(&name) && self.find(name).is_none() {
+        if outside.counts.get(&name).is_none_or(|count| *count == 0) && self.find(name).is_none() {
             let given = outside.given.iter().find(|(other, _)| *other == name);
             self.add_value(name, given.map_or(sharding, |(_, given)| given), ArrayKind::Input, origin());
         }
@@ -326,7 +361,7 @@ impl Builder {
     fn add_items(&mut self, items: &[Item]) -> Result<()> {
         for (nth, item) in items.iter().enumerate() {
             if self.around.is_empty() {
-                self.later = items[nth + 1..].iter().flat_map(Item::leaves).collect();
+                self.item = nth;
             }
             match item {
                 Item::Stage(stage) => self.add_stage(stage)?,
@@ -348,7 +383,7 @@ impl Builder {
             arrays.push(self.in_sharding(value, read, ArrayKind::Temporary, || label.clone())?);
         }
         let sharding = nest.output_sharding();
-        let continues = stage.continued().map(|Continues { value, adds }| {
+        let continues = stage.continues().map(|Continued { array: value, adds }| {
             let value = self.find(value).expect("a value that no stage wrote is an input; this is a bug in polyshard");
             self.fits(&label, nest.kernel.output().name, sharding, value)?;
             let array = self.in_sharding(value, sharding, ArrayKind::Temporary, || label.clone())?;
@@ -407,7 +442,7 @@ impl Builder {
 
     /// Whether a value written here by this name is the one that the name stands for at the end.
     fn is_last(&self, value: Name) -> bool {
-        self.around.is_empty() && !self.later.contains(&value)
+        self.around.is_empty() && self.last.get(&value).is_none_or(|last| *last <= self.item)
     }
 
     /// Adds rounds, with the values that they carry.
@@ -435,7 +470,7 @@ impl Builder {
             self.values.push(Value { name: *name, arrays: vec![*array], origin, depth });
             values.push(self.values.len() - 1);
         }
-        self.scope.extend(&values);
+        values.iter().for_each(|value| self.enter(*value));
         self.add_items(&round.items)?;
         let mut all = Vec::with_capacity(carried.len());
         for (Carry { next, .. }, (first, value, sharding)) in round.carried.iter().zip(carried) {
@@ -448,12 +483,14 @@ impl Builder {
         let statements = std::mem::replace(&mut self.body.statements, outside);
         self.body.repeat(Rounds { times, until, carried: all }, statements);
         // After the rounds, the names stand for the values that the rounds leave.
-        self.scope.truncate(visible);
+        for value in self.scope.drain(visible..) {
+            self.named.get_mut(&self.values[value].name).and_then(Vec::pop);
+        }
         for value in values {
             let left = &mut self.values[value];
             left.depth -= 1;
             left.arrays.truncate(1);
-            self.scope.push(value);
+            self.enter(value);
             self.add_outputs(value)?;
         }
         Ok(())
@@ -556,7 +593,13 @@ impl Builder {
         let source = self.body.arrays[home.0].sharding.clone();
         let program = redistribution_with(&source, wanted, self.body.dtype, &self.options).map_err(|why| {
             let (source_sharding, target_sharding) = (source.to_string(), wanted.to_string());
-            Box::new(SequenceError::Plan { reader: reader(), value: name, source_sharding, target_sharding, why })
+            Box::new(SequenceError::Plan {
+                reader: reader(),
+                value: name.array(),
+                source_sharding,
+                target_sharding,
+                why,
+            })
         })?;
         // The program's first array is `home`, and its last is the requested one.
         let mut ids = vec![home];

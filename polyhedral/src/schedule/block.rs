@@ -2,8 +2,8 @@
 
 use super::{Schedule, Subject};
 use crate::error::{ErrorKind, LowerError};
-use crate::passes::{PANEL, Passes, Refused};
-use crate::sequence::{appended, in_rounds};
+use crate::passes::{Member, PANEL, Passes, Refused};
+use crate::sequence::in_rounds;
 use polyshard_dsl::{BlockKernel, BlockMistake, BlockSpec, Clause, Statement, Step};
 use polyshard_layout::Name;
 use polyshard_planner::Sequence;
@@ -55,35 +55,39 @@ impl Subject for Block {
         let divided = schedule.checked(BlockSpec::divided)?;
         let numbers: Vec<Vec<Option<usize>>> =
             divided.iter().map(|steps| steps.iter().map(|(_, number)| *number).collect()).collect();
-        let scheduled = spec.kernels.iter().zip(divided).map(|(BlockKernel { kernel, .. }, steps)| {
-            let at = |number: Option<usize>| number.map_or(inner.at, |number| inner.steps[number].1);
-            let start = Schedule::from_spec_at(kernel.clone(), inner.at);
-            steps.into_iter().fold(start, |schedule, (step, number)| schedule.apply_at(step, at(number)))
-        });
-        let mut scheduled: Vec<Schedule> = scheduled.collect();
         let steps: Vec<Step> = schedule.steps().cloned().collect();
-        let apart = spec.apart(&steps).into_iter().map(|apart| Statement { block: Some(0), apart });
-        let passes = Passes::planned(&mut scheduled, &spec.rounds, &apart.collect::<Vec<_>>(), inner.of.panel);
+        let members = spec.kernels.iter().zip(divided).zip(spec.apart(&steps)).map(|((kernel, steps), apart)| {
+            let at = |number: Option<usize>| number.map_or(inner.at, |number| inner.steps[number].1);
+            let start = Schedule::from_spec_at(kernel.kernel.clone(), inner.at);
+            Member {
+                schedule: steps.into_iter().fold(start, |schedule, (step, number)| schedule.apply_at(step, at(number))),
+                inputs: kernel.inputs.clone(),
+                output: kernel.output,
+                statement: Statement { block: Some(0), apart },
+            }
+        });
+        let mut members: Vec<Member> = members.collect();
+        let passes = Passes::planned(&mut members, &spec.rounds, inner.of.panel);
         let blamed = |numbers: &[Option<usize>], error: &LowerError| {
             let number = error.step().and_then(|number| numbers.get(number - 1).copied().flatten());
             schedule.blamed(number, error.kind().clone())
         };
-        let lowered =
-            scheduled.iter().zip(&numbers).map(|(own, numbers)| own.lower().map_err(|error| blamed(numbers, &error)));
+        let own = members.iter().zip(&numbers);
+        let lowered = own.map(|(own, numbers)| own.schedule.lower().map_err(|error| blamed(numbers, &error)));
         let programs = lowered.collect::<Result<Vec<_>, _>>()?;
         let append = |sequence: Sequence, number: usize| {
-            let BlockKernel { kernel, previous, .. } = &spec.kernels[number];
-            appended(sequence, &programs[number], kernel, *previous)
+            let BlockKernel { inputs, output, previous, .. } = &spec.kernels[number];
+            sequence.continued(&programs[number], inputs.iter().copied(), *output, *previous)
         };
         let sequence = in_rounds(append, 0..programs.len(), &spec.rounds);
         let sequence =
             spec.results.iter().fold(sequence, |sequence, (name, value)| sequence.keep(*value).call(*value, *name));
-        let parameters = spec.parameters.iter().map(|(_, version)| *version);
+        let parameters = spec.arrays[..spec.parameters].iter().copied();
         let sequence = sequence.in_order(parameters, spec.results.iter().map(|(name, _)| *name));
         let program = sequence.build().map_err(|error| {
             schedule.blamed(None, ErrorKind::Sequence { block: spec.name, error: error.to_string() })
         })?;
-        passes.run_together(&scheduled, program).map_err(|refused| match refused {
+        passes.run_together(&members, program).map_err(|refused| match refused {
             Refused::Isl(error) => blamed(&[], &error),
             Refused::Step { kernel, step, why } => {
                 let help = Passes::HELP.to_owned();

@@ -273,6 +273,9 @@ impl Body {
     /// inner rounds that continue from it in another sharding, does not move the elements that were not written.
     pub(super) fn lost_rim(&self, row: &LoweredKernel) -> Option<&Carried> {
         row.kernel.written()?;
+        if row.continues.is_some() {
+            return None;
+        }
         // Only rounds have a previous round.
         self.rounds_around(&self.statements, None, row.writes())?;
         if self.version_before(row).is_some() { None } else { self.carried_on(row.writes(), true).next() }

@@ -9,6 +9,7 @@ use crate::nest::{Continued, Direction, LoweredKernel, NestView, Route, Transfer
 use crate::reduction::Procedure;
 use crate::statement::Statement;
 use polyshard_layout::{Name, NotNative, Sharding, counted};
+use std::collections::BTreeSet;
 
 /// Why statements are not a program. Statements, which are kernels, moves and rounds here, are numbered from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -83,7 +84,7 @@ struct Check<'a> {
     /// By transfer, whether it is in the first round only.
     first: Vec<bool>,
     /// The transfers whose tiles have been fetched so far in this round, or outside of rounds.
-    fetched: Vec<TransferId>,
+    fetched: BTreeSet<TransferId>,
     /// The number of the current statement.
     statement: StatementId,
     /// How many rounds are around it.
@@ -102,7 +103,7 @@ pub(super) fn check(body: &Body) -> Result<(), ProgramError> {
         moves: vec![false; body.transfers.len()],
         rounds: vec![false; body.rounds.len()],
         first: body.in_first_round(),
-        fetched: Vec::new(),
+        fetched: BTreeSet::new(),
         statement: StatementId(0),
         depth: 0,
     };
@@ -249,7 +250,7 @@ impl<'a> Check<'a> {
                         .map_err(|why| misfit(format!("`{}` {why}", nest.kernel.name())))?;
                 }
                 if transfer.can_stay() && nest.time_steps.is_none() {
-                    self.fetched.push(transfer.id);
+                    self.fetched.insert(transfer.id);
                 }
             }
         }

@@ -19,6 +19,7 @@ use crate::nest::{LoweredKernel, Transfer};
 use crate::proof::{Proof, Property};
 use crate::statement::Statement;
 use polyshard_layout::Name;
+use std::collections::HashSet;
 
 /// The maximum number of boxes that are followed to find out whether one of them was written.
 const MOST_PARTS: usize = 1 << 10;
@@ -28,12 +29,16 @@ const MOST_PARTS: usize = 1 << 10;
 pub(super) struct Flow {
     pub proofs: Vec<Proof>,
     pub hints: Vec<Hint>,
+    known: HashSet<Proof>,
 }
+
+/// By array: the kernel that writes it, if any, and the arrays that it has its other elements from.
+type Sources = Vec<(Option<KernelId>, Vec<ArrayId>)>;
 
 impl Flow {
     fn proved(&mut self, tensor: Option<Name>, claim: impl Into<String>) {
         let proof = Proof { property: Property::Flow, tensor, claim: claim.into(), of_route: false };
-        if !self.proofs.contains(&proof) {
+        if self.known.insert(proof.clone()) {
             self.proofs.push(proof);
         }
     }
@@ -44,8 +49,9 @@ impl Body {
     pub(super) fn flow(&self) -> Flow {
         let mut flow = Flow::default();
         let is_made = |id: &ArrayId| self.arrays[id.0].kind != ArrayKind::Input;
+        let sources = self.sources();
         for row in &self.kernels {
-            self.follow(row, &mut flow);
+            self.follow(row, &sources, &mut flow);
         }
         let reads_made = self.kernels.iter().any(|row| row.needs().any(|id| is_made(&id)))
             || self.moves().any(|moved| is_made(&moved.source));
@@ -70,13 +76,12 @@ impl Body {
     }
 
     /// Traces the elements that one kernel reads.
-    fn follow(&self, nest: &LoweredKernel, flow: &mut Flow) {
+    fn follow(&self, nest: &LoweredKernel, sources: &Sources, flow: &mut Flow) {
         let tensors = nest.kernel.tensors().zip(nest.reads().iter().copied());
         // To add to an array is to read it.
         let added = nest.continues.filter(|continued| continued.adds).map(|added| (nest.kernel.output(), added.array));
         for (tensor, id) in tensors.chain(added) {
-            let mut writers = Vec::new();
-            self.find_writers(id, &mut Vec::new(), &mut writers);
+            let (writers, _) = writers_of(id, sources);
             // The next version of another array has the values of that array in all other elements.
             for start in writers.into_iter().filter(|writer| self.version_before(&self.kernels[writer.0]).is_none()) {
                 let writer = &self.kernels[start.0].kernel;
@@ -90,7 +95,7 @@ impl Body {
                 let mut outside = reads.iter().filter(is_outside).filter(|read| !read.is_empty()).peekable();
                 let is_written = outside.peek().is_none();
                 let (kernel, by, array) = (nest.kernel.name(), writer.name(), self.arrays[id.0].name);
-                match (outside.find(|read| self.is_of_start(id, read, start)), &written) {
+                match (outside.find(|read| self.is_of_start(id, read, start, sources)), &written) {
                     (Some(read), _) => flow.hints.push(Hint::NotWritten {
                         kernel,
                         array,
@@ -111,12 +116,12 @@ impl Body {
 
     /// Whether an element that is read of an array may be one that the kernel `start`, which starts the array's first version, does not
     /// write, and that no later version has written since.
-    fn is_of_start(&self, id: ArrayId, read: &Footprint, start: KernelId) -> bool {
+    fn is_of_start(&self, id: ArrayId, read: &Footprint, start: KernelId, sources: &Sources) -> bool {
         let mut open = vec![(id, read.clone())];
         let mut at = 0;
         while let Some((id, read)) = open.get(at).cloned() {
             at += 1;
-            let (own, sources) = self.sources(id);
+            let &(own, ref sources) = &sources[id.0];
             let written = own.and_then(|kernel| self.kernels[kernel.0].kernel.writes_at_least());
             let rest = written.map_or_else(|| vec![read.clone()], |written| read.without(&written));
             if at == MOST_PARTS || own == Some(start) && !rest.is_empty() {
@@ -133,40 +138,46 @@ impl Body {
 
     /// Returns the kernels that write elements of an array, the one that starts it first, if no other element of it has a value.
     pub(super) fn writers(&self, id: ArrayId) -> Option<Vec<KernelId>> {
-        let (mut seen, mut found) = (Vec::new(), Vec::new());
-        self.find_writers(id, &mut seen, &mut found);
+        let (mut found, seen) = writers_of(id, &self.sources());
         let is_given = seen.iter().any(|id| self.arrays[id.0].kind == ArrayKind::Input);
         let is_whole = |kernel: &KernelId| self.kernels[kernel.0].kernel.written().is_none();
         found.sort_by_key(|kernel| self.version_before(&self.kernels[kernel.0]).is_some());
         (!is_given && !found.iter().any(is_whole)).then_some(found)
     }
 
-    /// Adds the kernels whose outputs an array may hold.
-    fn find_writers(&self, id: ArrayId, seen: &mut Vec<ArrayId>, found: &mut Vec<KernelId>) {
-        if seen.contains(&id) {
-            return;
+    fn sources(&self) -> Sources {
+        let mut sources: Sources = vec![(None, Vec::new()); self.arrays.len()];
+        for (number, row) in self.kernels.iter().enumerate() {
+            sources[row.writes().0].0 = Some(KernelId(number));
         }
-        seen.push(id);
-        let (own, sources) = self.sources(id);
-        found.extend(own.filter(|kernel| !found.contains(kernel)));
-        for from in sources {
-            self.find_writers(from, seen, found);
+        for [source, target] in self.transfers.iter().filter_map(Transfer::arrays) {
+            sources[target.0].1.push(source);
         }
+        for row in &self.kernels {
+            sources[row.writes().0].1.extend(self.version_before(row));
+        }
+        for (carried, times) in
+            self.rounds.iter().flat_map(|one| one.carried.iter().map(|carried| (carried, one.times)))
+        {
+            let &Carried { first, value, next } = carried;
+            sources[value.0].1.extend([first].into_iter().chain((times > 0).then_some(next)));
+        }
+        sources
     }
+}
 
-    /// The kernel that writes an array, if any, and the arrays that it has its other elements from.
-    fn sources(&self, id: ArrayId) -> (Option<KernelId>, Vec<ArrayId>) {
-        let own = self.kernels.iter().position(|row| row.writes() == id).map(KernelId);
-        let before = own.and_then(|kernel| self.version_before(&self.kernels[kernel.0]));
-        let moves = self.transfers.iter().filter_map(Transfer::arrays);
-        let moved = moves.filter(|[_, target]| *target == id).map(|[source, _]| source);
-        let of_rounds =
-            self.rounds.iter().flat_map(|rounds| rounds.carried.iter().map(|carried| (carried, rounds.times)));
-        let of_rounds = of_rounds.filter(|(carried, _)| carried.value == id);
-        let carried =
-            of_rounds.flat_map(|(&Carried { first, next, .. }, times)| [Some(first), (times > 0).then_some(next)]);
-        (own, moved.chain(before).chain(carried.flatten()).collect())
+/// The kernels whose outputs an array may hold, and the arrays from which it may have elements.
+fn writers_of(id: ArrayId, sources: &Sources) -> (Vec<KernelId>, Vec<ArrayId>) {
+    let (mut found, mut all, mut seen, mut open) = (Vec::new(), Vec::new(), HashSet::new(), vec![id]);
+    while let Some(id) = open.pop() {
+        if seen.insert(id) {
+            let (own, from) = &sources[id.0];
+            found.extend(*own);
+            all.push(id);
+            open.extend(from.iter().rev());
+        }
     }
+    (found, all)
 }
 
 /// The value, as text, of elements that a kernel does not write and that had no value before.

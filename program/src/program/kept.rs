@@ -16,11 +16,12 @@
 
 use super::Body;
 use super::body::Id;
-use crate::ids::{KernelId, TransferId};
+use crate::ids::{ArrayId, KernelId};
 use crate::nest::{LeafOp, NestView, Region, Tile, Transfer, TransferView};
 use crate::proof::{Proof, Property};
 use crate::statement::Statement;
 use polyshard_layout::Name;
+use std::collections::BTreeMap;
 
 /// Maximum number of ranks whose regions are compared individually; with more, only regions with equal expressions are known to contain
 /// each other.
@@ -92,11 +93,9 @@ impl Body {
             let id = self.at(from).1.id;
             self.kernels[kernel.0].uses[tile].transfer = id;
         }
-        for kernel in (0..self.kernels.len()).map(KernelId) {
-            let here = claims.iter().filter(|(place, ..)| place.kernel == kernel);
-            if here.clone().next().is_none() {
-                continue;
-            }
+        claims.sort_by_key(|(place, ..)| place.kernel);
+        for here in claims.chunk_by(|(one, ..), (next, ..)| one.kernel == next.kernel) {
+            let kernel = here[0].0.kernel;
             let nest = self.nest(kernel);
             let mut proofs = nest.still_proved();
             for &(place, property, ref claim, of_route) in here {
@@ -129,10 +128,14 @@ impl Body {
     /// Removes transfers between arrays and tiles that their kernels do not use.
     pub fn forget_unused(&mut self) {
         let stays: Vec<_> = (0..self.transfers.len()).map(|number| self.is_used(number)).collect();
-        let number = |id: TransferId| TransferId(stays[..id.0].iter().filter(|stays| **stays).count());
+        let numbers = stays.iter().scan(0, |next, stays| {
+            *next += usize::from(*stays);
+            Some(*next - usize::from(*stays))
+        });
+        let numbers: Vec<usize> = numbers.collect();
         self.each_id(&mut |_, id| {
             if let Id::Transfer(id) = id {
-                *id = number(*id);
+                id.0 = numbers[id.0];
             }
         });
         let mut stays = stays.iter();
@@ -142,6 +145,8 @@ impl Body {
     /// Finds the changes to the transfers of the kernels among statements.
     fn find_kept(&self, statements: &[Statement], found: &mut Changes) {
         let mut tiles: Vec<Filled> = Vec::new();
+        // Only tiles of the same array hold its elements.
+        let mut of_array: BTreeMap<ArrayId, Vec<usize>> = BTreeMap::new();
         for span in self.spans(statements) {
             if let [Statement::Rounds(_, round)] = span.statements {
                 self.find_kept(round, found);
@@ -151,19 +156,27 @@ impl Body {
                 let (mut own, is_rounded) = (Vec::new(), nest.rounds_sums());
                 for tile in 0..nest.inputs().len() {
                     let place = Place { kernel, tile };
-                    let mut at = tiles.iter().position(|filled| self.is_in(place, filled));
+                    if !nest.transfers[tile].can_stay() {
+                        continue;
+                    }
+                    let array = nest.arrays[nest.transfers[tile].tensor.0];
+                    let same = || of_array.get(&array).into_iter().flatten().copied();
+                    let mut at = same().find(|at| self.is_in(place, &tiles[*at]));
                     if at.is_none() {
-                        at = tiles.iter().position(|filled| self.may_fill(place, filled));
+                        at = same().find(|at| self.may_fill(place, &tiles[*at]));
                         at.into_iter().for_each(|at| tiles[at].as_of = place);
                     }
                     let Some(filled) = at.map(|at| &mut tiles[at]) else {
-                        own.push(Filled { place, as_of: place, is_rounded });
+                        own.push((array, Filled { place, as_of: place, is_rounded }));
                         continue;
                     };
                     filled.is_rounded |= is_rounded;
                     found.kept.push((place, filled.place));
                 }
-                tiles.extend(own);
+                for (array, filled) in own {
+                    of_array.entry(array).or_default().push(tiles.len());
+                    tiles.push(filled);
+                }
             }
         }
         let wider = tiles.iter().filter(|filled| filled.as_of != filled.place);

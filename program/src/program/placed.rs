@@ -9,7 +9,7 @@ use crate::ids::{Depth, KernelId, LoopId, TransferId};
 use crate::matching::MOST_AHEAD;
 use crate::nest::{Buffers, Direction, LoweredKernel, NestView, TransferView};
 use crate::statement::{At, Iteration, LeafPart, Statement};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The values of the counters around a transfer or a leaf.
 type Counters = Vec<i64>;
@@ -37,7 +37,7 @@ struct Walk<'a> {
     near: BTreeMap<LoopId, i64>,
     states: BTreeMap<TransferId, State>,
     /// The transfers whose tiles earlier kernels have filled.
-    fetched: &'a [TransferId],
+    fetched: &'a BTreeSet<TransferId>,
     /// By kernel, whether the interior of the current iteration has been computed, and how often the leaf has run.
     interior: BTreeMap<KernelId, Counters>,
     computed: BTreeMap<KernelId, usize>,
@@ -46,7 +46,12 @@ struct Walk<'a> {
 }
 
 /// Checks the statements of a span of these kernels, whose rows fit, after kernels that left these tiles.
-pub(super) fn check(body: &Body, span: Span<'_>, kernels: &[KernelId], fetched: &[TransferId]) -> Result<(), Refused> {
+pub(super) fn check(
+    body: &Body,
+    span: Span<'_>,
+    kernels: &[KernelId],
+    fetched: &BTreeSet<TransferId>,
+) -> Result<(), Refused> {
     let nests: Vec<_> = kernels.iter().map(|&kernel| body.nest(kernel)).collect();
     let mut near: BTreeMap<LoopId, i64> = nests.iter().flat_map(|nest| &nest.row.loops).map(|id| (*id, 1)).collect();
     let mut look = |id: TransferId, by: i64| {

@@ -6,6 +6,7 @@ use crate::nest::NestView;
 use crate::proof::{Proof, Report};
 use crate::statement::Statement;
 use crate::volume::Volume;
+use std::collections::HashSet;
 
 impl Report {
     /// The report of a program: the proofs of its kernels and those that follow for the `flow` between them, its arrays, the tiles and
@@ -24,12 +25,10 @@ impl Report {
         }
         let shard_bytes = given.map(bytes).chain(memory).fold(0, u64::saturating_add);
         let mut report = Self { shard_bytes, ..Self::default() };
-        for row in &body.kernels {
-            // A claim that several kernels share is listed once.
-            let new = row.report.proofs.iter().filter(|proof| !report.proofs.contains(proof));
-            let new: Vec<_> = new.cloned().collect();
-            report.proofs.extend(new);
-        }
+        // A claim that several kernels share is listed once.
+        let mut known = HashSet::new();
+        let proofs = body.kernels.iter().flat_map(|row| &row.report.proofs);
+        report.proofs.extend(proofs.filter(|proof| known.insert(*proof)).cloned());
         report.proofs.extend(flow);
         let of_kernels = body.kernels.iter().map(|row| row.report.tile_bytes);
         let of_moves = body.moves().map(|moved| moved.volume().staged);

@@ -1,7 +1,7 @@
 //! Prints a program, and explains its transfers. Tests: `tests/it/sequence.rs`.
 
 use super::body::Numbered;
-use super::{Array, ArrayKind, MoveView, Origin, Program, Rounds, Span};
+use super::{Array, ArrayKind, MoveView, Origin, Program, Rounds, Span, Until};
 use crate::between::common_mesh;
 use crate::display;
 use crate::expr::Expr;
@@ -9,9 +9,11 @@ use crate::ids::{ArrayId, KernelId, StatementId};
 use crate::kernel::Assign;
 use crate::leg_text::LegText;
 use crate::nest::{Continued, NestView, Packing};
+use crate::number::Number;
 use crate::proof;
 use crate::reduction::Procedure;
 use crate::statement::Statement;
+use crate::value::Value;
 use polyshard_layout::{counted, joined};
 use std::fmt::{self, Write as _};
 
@@ -184,11 +186,24 @@ impl Program {
 
     /// Returns how often statements are repeated, as printed: `at most 100 rounds, until rr < 1e-9`.
     #[must_use]
-    pub fn shown_rounds(&self, Rounds { times, until, .. }: &Rounds) -> String {
-        let rounds = counted(times, "round");
-        match until {
-            None => rounds,
-            Some(until) => format!("at most {rounds}, until {} < {:e}", self.shown(until.scalar), until.below),
+    pub fn shown_rounds(&self, rounds: &Rounds) -> String {
+        let times = counted(rounds.times, "round");
+        let until = rounds.until.map(|Until { scalar, below }| {
+            self.condition(rounds).unwrap_or_else(|| format!("{} < {below:e}", self.shown(scalar)))
+        });
+        until.map_or(times.clone(), |until| format!("at most {times}, until {until}"))
+    }
+
+    /// Returns the condition that ends rounds, if a kernel computes it: a scalar that is 0 where it holds, and elsewhere 1.
+    #[must_use]
+    pub fn condition(&self, rounds: &Rounds) -> Option<String> {
+        let Until { scalar, below } = rounds.until?;
+        let nest = self.nests().find(|nest| nest.writes() == scalar && below == 0.5)?;
+        match nest.kernel.value() {
+            Value::If(choice) if choice.then == Value::Literal(Number::Int(0)) => {
+                Some(format!("{} {} {}", choice.left, choice.compare, choice.right))
+            }
+            _ => None,
         }
     }
 
@@ -249,12 +264,15 @@ impl Program {
         lines
     }
 
-    /// Returns the name of an array, with a prime for each array before it that has the same name.
+    /// Returns the name of an array, with a prime for each array before it that has the same name; of more than three, with their
+    /// number: `A`, `A'`, `A''`, `A'''`, `A'4`.
     #[must_use]
     pub fn shown(&self, id: ArrayId) -> String {
         let name = self.array(id).name;
-        let primes = self.arrays()[..id.0].iter().filter(|other| other.name == name).count();
-        format!("{name}{}", "'".repeat(primes))
+        match self.arrays()[..id.0].iter().filter(|other| other.name == name).count() {
+            before @ 0..=3 => format!("{name}{}", "'".repeat(before)),
+            before => format!("{name}'{before}"),
+        }
     }
 
     fn described(&self, id: ArrayId) -> String {

@@ -2,37 +2,37 @@
 //!
 //! ```text
 //! alpha          the scalar of every kernel that has one
-//! first.alpha    that of the kernel `first`, whatever is given for all
-//! Y.alpha        that of the kernel that writes `Y`, if several have its name
+//! first.alpha    that of the kernels `first`, such as the statements of a block, whatever is given for all
+//! Y.alpha        that of the kernels that write `Y`, of several with one name
 //! ```
 
 use crate::comm::sentence;
 use crate::world::texts_if_differ;
 use crate::{Element, Error, Result, RunError, World};
-use polyshard_layout::Name;
+use polyshard_layout::{Name, each_once};
 use polyshard_program::{Kernel, KernelError, Number, Program};
+use std::collections::HashMap;
 
 /// A kernel of a program.
 struct Stage<'a> {
     kernel: &'a Kernel,
-    /// The prefix of scalars of this kernel alone.
-    name: Name,
+    /// The array that it writes, if other kernels have its name.
+    array: Option<Name>,
 }
 
 /// Checks the values of a run, and returns the kernels with them, by number; `None` where a kernel keeps all of its own.
 pub(super) fn kernels<T: Element>(program: &Program, values: &[(&str, T)]) -> Result<Vec<Option<Kernel>>> {
     let stages = stages(program);
     for &(name, _) in values {
-        if stages.iter().all(|stage| stage.scalar(name).is_none()) {
+        if stages.iter().all(|stage| stage.prefixes().all(|prefix| stage.scalar(prefix, name).is_none())) {
             return Err(unknown(Name::new(name), &stages));
         }
     }
     let kernels = stages.iter().map(|stage| {
         let mut taken: Vec<(Name, Number)> = Vec::new();
-        // A value for one kernel takes precedence over one for all.
-        for of_one in [true, false] {
-            let given = values.iter().filter(|(name, _)| name.contains('.') == of_one);
-            let given = given.filter_map(|&(name, value)| Some((stage.scalar(name)?, value.number())));
+        for prefix in stage.prefixes() {
+            let given = values.iter();
+            let given = given.filter_map(|&(name, value)| Some((stage.scalar(prefix, name)?, value.number())));
             let given: Vec<_> = given.filter(|(name, _)| taken.iter().all(|other| other.0 != *name)).collect();
             taken.extend(given);
         }
@@ -66,31 +66,40 @@ pub(super) fn agree(program: &Program, kernels: &[Option<Kernel>], world: &World
 }
 
 impl Stage<'_> {
-    /// The scalar of this kernel that `name` refers to.
-    fn scalar(&self, name: &str) -> Option<Name> {
-        let name = match name.split_once('.') {
-            Some((stage, scalar)) => Some(scalar).filter(|_| self.name == *stage)?,
-            None => name,
+    /// The prefixes of its scalars, by precedence; without one, they are those of all kernels.
+    fn prefixes(&self) -> impl Iterator<Item = Option<Name>> {
+        self.array.map(Some).into_iter().chain([Some(self.kernel.name()), None])
+    }
+
+    /// The scalar of this kernel that `name` refers to by this prefix.
+    fn scalar(&self, prefix: Option<Name>, name: &str) -> Option<Name> {
+        let name = match (prefix, name.split_once('.')) {
+            (Some(prefix), Some((stage, scalar))) if prefix == *stage => scalar,
+            (None, None) => name,
+            _ => return None,
         };
         self.kernel.scalars().iter().map(|scalar| scalar.0).find(|scalar| *scalar == *name)
     }
 }
 
-/// The kernels of a program, each under its own name, or under the array that it writes if several have that name.
+/// The kernels of a program.
 fn stages(program: &Program) -> Vec<Stage<'_>> {
-    let is_shared = |name| program.nests().filter(|nest| nest.kernel.name() == name).count() > 1;
+    let mut counts: HashMap<Name, usize> = HashMap::new();
+    program.nests().for_each(|nest| *counts.entry(nest.kernel.name()).or_default() += 1);
     let stages = program.nests().map(|nest| {
-        let own = nest.kernel.name();
-        let name = if is_shared(own) { program.array(nest.writes()).name } else { own };
-        Stage { kernel: &nest.row.kernel, name }
+        let array = (counts[&nest.kernel.name()] > 1).then(|| program.array(nest.writes()).name);
+        Stage { kernel: &nest.row.kernel, array }
     });
     stages.collect()
 }
 
 /// The error for an unknown scalar `name`, with the scalars that exist.
 fn unknown(name: Name, stages: &[Stage<'_>]) -> Error {
-    let all = stages.iter().flat_map(|stage| stage.kernel.scalars().iter().map(|scalar| (stage.name, scalar.0)));
-    let all: Vec<_> = all.map(|(stage, scalar)| format!("{stage}.{scalar}")).collect();
+    let all = stages.iter().flat_map(|stage| {
+        let scalars = stage.kernel.scalars().iter();
+        scalars.map(|(scalar, _)| format!("{}.{scalar}", stage.array.unwrap_or(stage.kernel.name())))
+    });
+    let all = each_once(all);
     match stages {
         [] => RunError::NoKernel { name }.into(),
         [only] => refused(

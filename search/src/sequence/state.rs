@@ -463,25 +463,29 @@ impl<'a> State<'a> {
 /// For each stage, a lower bound on the bytes that a rank holds on average, while it runs, of values that it neither
 /// reads nor writes: inputs of the program, and values that are read later.
 fn besides(stages: &[Stage], around: &Around, kernels: &[&Kernel], ranks: u64) -> Vec<u64> {
-    let mut values: Vec<(Name, u64)> = Vec::new();
-    for (stage, kernel) in stages.iter().zip(kernels) {
+    let mut bytes: HashMap<Name, u64> = HashMap::new();
+    let (mut writer, mut reader): (HashMap<Name, usize>, HashMap<Name, usize>) = (HashMap::new(), HashMap::new());
+    for (nth, (stage, kernel)) in stages.iter().zip(kernels).enumerate() {
         for (tensor, value) in kernel.tensors().zip(stage.values()) {
-            if values.iter().all(|(name, _)| *name != value) {
-                let elements = tensor.shape.iter().fold(1u64, |all, &extent| all.saturating_mul(extent as u64));
-                values.push((value, elements.saturating_mul(kernel.dtype().size() as u64) / ranks));
-            }
+            let elements = tensor.shape.iter().fold(1u64, |all, &extent| all.saturating_mul(extent as u64));
+            bytes.entry(value).or_insert(elements.saturating_mul(kernel.dtype().size() as u64) / ranks);
+        }
+        writer.entry(stage.output).or_insert(nth);
+        reader.extend(stage.inputs.iter().copied().chain(stage.continued()).map(|value| (value, nth)));
+    }
+    let mut held = vec![0u64; stages.len()];
+    for (value, bytes) in bytes {
+        // From the stage after its first writer to its last reader; inputs always.
+        let stages_of = match (around.is_given(stages, value), writer.get(&value), reader.get(&value)) {
+            (true, ..) => 0..stages.len(),
+            (false, Some(writer), Some(reader)) => writer + 1..reader + 1,
+            _ => continue,
+        };
+        for nth in stages_of.filter(|nth| stages[*nth].values().all(|other| other != value)) {
+            held[nth] = held[nth].saturating_add(bytes);
         }
     }
-    let is_held = |nth: usize, value: Name| {
-        let touches = |stage: &Stage| stage.inputs.contains(&value) || stage.output == value;
-        let is_given = around.is_given(stages, value);
-        let is_made = is_given || stages[..nth].iter().any(|stage| stage.output == value);
-        let is_read = stages[nth..].iter().any(|stage| stage.reads(value));
-        !touches(&stages[nth]) && (is_given || is_made && is_read)
-    };
-    let held = |nth: usize| values.iter().filter(move |(value, _)| is_held(nth, *value));
-    let of_stage = |nth: usize| held(nth).fold(0, |all: u64, (_, bytes)| all.saturating_add(*bytes));
-    (0..stages.len()).map(of_stage).collect()
+    held
 }
 
 /// Keeps the Pareto-optimal ways in time and memory, among those with the same shardings and the same tiles for other
