@@ -180,9 +180,12 @@ fn read_kernels(input: &[u8], _: &Path) -> Result<String, String> {
     let mut said: String = rounds.iter().map(ToString::to_string).collect();
     for stage in stages {
         let kernel = stage.kernel.clone().check().map_err(|why| why.to_string())?;
-        // The printed text is read as the same kernel, except for scalars, which a text does not capture.
-        let again = parse_kernel(&kernel.definition()).map(KernelSpec::check);
-        assert_eq!(again, Ok(Ok(kernel)), "a kernel that is printed is read as another");
+        // The printed text is read as the same kernel, except for scalars, which a text does not capture, and for next versions of
+        // what a statement of a block reads, which have a prime.
+        if kernel.output().name.is_identifier() {
+            let again = parse_kernel(&kernel.definition()).map(KernelSpec::check);
+            assert_eq!(again, Ok(Ok(kernel)), "a kernel that is printed is read as another");
+        }
         said += &Schedule::from(&stage).lower().map_err(|why| why.to_string())?.to_string();
     }
     Ok(said)

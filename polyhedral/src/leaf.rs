@@ -29,8 +29,18 @@ pub(crate) fn leaf(context: &Context<'_>, transfers: &[Planned]) -> Result<(Leaf
         if is_box(context, &leaf, depth)? {
             // Only a nest computes its interior first, or the next time step.
             let may_be_product = context.applications.is_none() && transfers.iter().all(|one| !one.interior_first);
-            if may_be_product && let Ok(product) = product_op(context.kernel(), max_counts(&leaf, &context.ranges)) {
-                leaf.op = product;
+            let counts = max_counts(&leaf, &context.ranges);
+            if may_be_product && let Ok(product) = product_op(context.kernel(), counts.clone()) {
+                // A product of a matrix and a vector waits for memory, which a nest reads while it computes.
+                let is_matrix = |roles: &[Role]| {
+                    [Role::M, Role::N]
+                        .iter()
+                        .all(|role| roles.iter().zip(&counts).any(|(own, count)| own == role && *count > 1))
+                };
+                leaf.op = match product {
+                    LeafOp::Contraction { roles, .. } if !is_matrix(&roles) => LeafOp::Nest,
+                    product => product,
+                };
             }
             return Ok((leaf, depth));
         }

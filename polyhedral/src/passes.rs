@@ -10,7 +10,7 @@
 //! Kernels join a pass if they divide the same index over the same ranks, and read what earlier ones write at their own values of this
 //! index only. Here it is chosen which do, and in how many panels; isl proves that each iteration reads what it has written, and
 //! [`Body::run_together`](polyshard_program::Body::run_together) makes one loop of theirs. Sums are added up panel by panel whether the
-//! kernels run together or `apart`, so the bits are the same.
+//! kernels run together or `apart`, so the bits are the same. Tests: `tests/it/passes.rs`.
 
 use crate::context::Context;
 use crate::error::LowerError;

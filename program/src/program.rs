@@ -8,6 +8,13 @@
 //! statement = Rounds | Loop | Fill | Begin | End | Compute | Free; see [`Statement`](crate::Statement)
 //! ```
 //!
+//! | module | holds |
+//! | --- | --- |
+//! | `body`, `rounds`, `moves` | tables and statements, repetitions, moves between arrays |
+//! | `place`, `beside`, `kept`, `in_stages` | the order of statements, kernels that run together, reused tiles, staged collectives |
+//! | `check`, `placed`, `flow` | whether statements and arrays fit together, whether their order is legal, what is written before it is read |
+//! | `rooms`, `report`, `text` | memory, bounds and proofs, the printed program |
+//!
 //! A program leaves nothing to decide: printing, pricing, emitting and running are recursions over it. All ranks run the same
 //! statements; they differ only in the values of their coordinates. Tests: `program/tests/it/refused.rs`.
 

@@ -5,7 +5,7 @@ mod enough;
 use crate::choice::{Choice, Open};
 use crate::error::{Enough, SearchError};
 use crate::found::Found;
-use crate::given;
+use crate::given::{self, permutations};
 use crate::grid::{self, Bounds};
 use crate::limits::{Limits, is_over, limited};
 use crate::sequence::extents;
@@ -417,17 +417,4 @@ impl Bounded {
         let along = |bounded: &Self| bounded.way.1.as_ref().map(|variant| variant.along.clone());
         by_bounds.then_with(|| self.way.0.cmp(&other.way.0)).then_with(|| along(self).cmp(&along(other)))
     }
-}
-
-/// All orders of these items.
-pub(crate) fn permutations(items: &[usize]) -> Vec<Vec<usize>> {
-    if items.is_empty() {
-        return vec![Vec::new()];
-    }
-    let with_first = |nth: usize| {
-        let mut rest = items.to_vec();
-        let first = rest.remove(nth);
-        permutations(&rest).into_iter().map(move |rest| [&[first], &rest[..]].concat())
-    };
-    (0..items.len()).flat_map(with_first).collect()
 }

@@ -1,7 +1,6 @@
 //! Shardings that a search keeps, and the meshes that have their axes. Tests: `search/tests/it/kept.rs`.
 
 use crate::error::SearchError;
-use crate::find::permutations;
 use polyshard_dsl::{Clause, Dim};
 use polyshard_layout::{Mesh, Name, each_once, joined};
 
@@ -48,6 +47,19 @@ pub(crate) fn meshes(homes: &[(Name, Vec<Clause>)], names: &[Name], extents: &[V
     ordered.dedup();
     let names = if named.is_empty() { names } else { &named };
     ordered.into_iter().map(|extents| Mesh::new(names.iter().copied().zip(extents))).collect()
+}
+
+/// All orders of these items.
+pub(crate) fn permutations(items: &[usize]) -> Vec<Vec<usize>> {
+    if items.is_empty() {
+        return vec![Vec::new()];
+    }
+    let with_first = |nth: usize| {
+        let mut rest = items.to_vec();
+        let first = rest.remove(nth);
+        permutations(&rest).into_iter().map(move |rest| [&[first], &rest[..]].concat())
+    };
+    (0..items.len()).flat_map(with_first).collect()
 }
 
 /// A clause with its dimension by number, if the index is one of the array's.

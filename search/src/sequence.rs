@@ -12,8 +12,7 @@ mod state;
 
 use crate::choice::{Choice, Open};
 use crate::error::{Enough, SearchError};
-use crate::find::permutations;
-use crate::given;
+use crate::given::{self, permutations};
 use crate::limits::{Limits, limited};
 use crate::stages::{Around, Stage};
 use crate::variant::axis_names;

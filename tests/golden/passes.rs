@@ -4,12 +4,12 @@
 //     input         Q[3, 6, 4]: [1 @ x]
 //     input         K[3, 6, 4]: [1 @ x]
 //     input         V[3, 6, 4]: replicated
-//  1  run           S = attention_S(Q, K), S[h, i, j] = scale * Q[h, i, c] * K[h, j, c]
-//     together with M = attention_M(S), M[h, i] max= S[h, i, j]
-//     together with P = attention_P(S, M), P[h, i, j] = exp(S[h, i, j] - M[h, i])
-//     together with L = attention_L(P), L[h, i] = P[h, i, j]
-//     together with O = attention_O(P, V), O[h, i, v] = P[h, i, j] * V[h, j, v]
-//     together with O' = attention_O2(O, L), O2[h, i, v] = O[h, i, v] / L[h, i]
+//  1  run           S = attention(Q, K), S[h, i, j] = scale * Q[h, i, c] * K[h, j, c]
+//     together with M = attention(S), M[h, i] max= S[h, i, j]
+//     together with P = attention(S, M), P[h, i, j] = exp(S[h, i, j] - M[h, i])
+//     together with L = attention(P), L[h, i] = P[h, i, j]
+//     together with O = attention(P, V), O[h, i, v] = P[h, i, j] * V[h, j, v]
+//     together with O' = attention(O, L), O'[h, i, v] = O[h, i, v] / L[h, i]
 //     output        O'[3, 6, 4]: [1 @ x]
 
 use polyshard::runtime::emitted::*;
@@ -20,62 +20,57 @@ pub fn mesh() -> Mesh {
 }
 
 /// Which rank owns which elements of `Q`: [1 @ x].
-pub fn sharding_q_0() -> Sharding {
+pub fn sharding_q() -> Sharding {
     sharding(&mesh(), [3, 6, 4], [Placement::block(1, "x")])
 }
 
 /// Which rank owns which elements of `K`: [1 @ x].
-pub fn sharding_k_1() -> Sharding {
+pub fn sharding_k() -> Sharding {
     sharding(&mesh(), [3, 6, 4], [Placement::block(1, "x")])
 }
 
 /// Which rank owns which elements of `V`: replicated.
-pub fn sharding_v_2() -> Sharding {
+pub fn sharding_v() -> Sharding {
     Sharding::replicated(&mesh(), &[3, 6, 4])
 }
 
 /// Which rank owns which elements of `S`: [1 @ x].
-pub fn sharding_s_3() -> Sharding {
+pub fn sharding_s() -> Sharding {
     sharding(&mesh(), [3, 6, 6], [Placement::block(1, "x")])
 }
 
 /// Which rank owns which elements of `M`: [1 @ x].
-pub fn sharding_m_4() -> Sharding {
+pub fn sharding_m() -> Sharding {
     sharding(&mesh(), [3, 6], [Placement::block(1, "x")])
 }
 
 /// Which rank owns which elements of `P`: [1 @ x].
-pub fn sharding_p_5() -> Sharding {
+pub fn sharding_p() -> Sharding {
     sharding(&mesh(), [3, 6, 6], [Placement::block(1, "x")])
 }
 
 /// Which rank owns which elements of `L`: [1 @ x].
-pub fn sharding_l_6() -> Sharding {
+pub fn sharding_l() -> Sharding {
     sharding(&mesh(), [3, 6], [Placement::block(1, "x")])
 }
 
 /// Which rank owns which elements of `O`: [1 @ x].
-pub fn sharding_o_7() -> Sharding {
+pub fn sharding_o() -> Sharding {
     sharding(&mesh(), [3, 6, 4], [Placement::block(1, "x")])
 }
 
-/// Which rank owns which elements of `O'`: [1 @ x].
-pub fn sharding_o_8() -> Sharding {
-    sharding(&mesh(), [3, 6, 4], [Placement::block(1, "x")])
-}
-
-/// Runs the program on all ranks, which each return their shards of what it computes.
+/// Runs the program on all ranks, which each return their shards of `O`.
 ///
 /// # Errors
 /// As `Prepared::new` and `Prepared::run`.
 pub fn run(
     world: &World,
-    q_0: &DistArray<f64>,
-    k_1: &DistArray<f64>,
-    v_2: &DistArray<f64>,
-    scale_of_1: f64,
+    q: &DistArray<f64>,
+    k: &DistArray<f64>,
+    v: &DistArray<f64>,
+    scale: f64,
 ) -> Result<DistArray<f64>> {
-    Prepared::new(world)?.run(q_0, k_1, v_2, scale_of_1)
+    Prepared::new(world)?.run(q, k, v, scale)
 }
 
 /// What runs of the program need, made once.
@@ -93,53 +88,53 @@ impl<'world> Prepared<'world> {
             engine: Engine::new(
                 world,
                 [
-                    attention_s_1_table(),
-                    attention_m_2_table(),
-                    attention_p_3_table(),
-                    attention_l_4_table(),
-                    attention_o_5_table(),
-                    attention_o2_6_table(),
+                    attention_1_table(),
+                    attention_2_table(),
+                    attention_3_table(),
+                    attention_4_table(),
+                    attention_5_table(),
+                    attention_6_table(),
                 ],
             )?,
         })
     }
-    /// Runs the program on all ranks, which each return their shards of what it computes.
+    /// Runs the program on all ranks, which each return their shards of `O`.
     ///
     /// # Errors
     /// If the inputs are not sharded as the program expects them, or communication fails.
     pub fn run(
         &mut self,
-        q_0: &DistArray<f64>,
-        k_1: &DistArray<f64>,
-        v_2: &DistArray<f64>,
-        scale_of_1: f64,
+        q: &DistArray<f64>,
+        k: &DistArray<f64>,
+        v: &DistArray<f64>,
+        scale: f64,
     ) -> Result<DistArray<f64>> {
-        q_0.expect("Q", &sharding_q_0())?;
-        k_1.expect("K", &sharding_k_1())?;
-        v_2.expect("V", &sharding_v_2())?;
+        q.expect("Q", &sharding_q())?;
+        k.expect("K", &sharding_k())?;
+        v.expect("V", &sharding_v())?;
         let world = self.engine.restart();
         let mut s_3 = self.engine.target_in_tile(0)?;
         let mut m_4 = self.engine.target_in_tile(1)?;
         let mut p_5 = self.engine.target_in_tile(2)?;
         let mut l_6 = self.engine.target_in_tile(3)?;
         let mut o_7 = self.engine.target_in_tile(4)?;
-        let mut o_8 = DistArray::filled(world, &sharding_o_8(), 0f64)?;
-        self.attention_s_1(
-            q_0,
-            k_1,
-            v_2,
+        let mut o_8 = DistArray::filled(world, &sharding_o(), 0f64)?;
+        self.attention_1(
+            q,
+            k,
+            v,
             &mut s_3,
             &mut m_4,
             &mut p_5,
             &mut l_6,
             &mut o_7,
             &mut o_8,
-            scale_of_1,
+            scale,
         )?;
         Ok(o_8)
     }
-    /// `S[h, i, j] = scale * Q[h, i, c] * K[h, j, c]`, together with `M[h, i] max= S[h, i, j]`, together with `P[h, i, j] = exp(S[h, i, j] - M[h, i])`, together with `L[h, i] = P[h, i, j]`, together with `O[h, i, v] = P[h, i, j] * V[h, j, v]`, together with `O2[h, i, v] = O[h, i, v] / L[h, i]`.
-    fn attention_s_1(
+    /// `S[h, i, j] = scale * Q[h, i, c] * K[h, j, c]`, together with `M[h, i] max= S[h, i, j]`, together with `P[h, i, j] = exp(S[h, i, j] - M[h, i])`, together with `L[h, i] = P[h, i, j]`, together with `O[h, i, v] = P[h, i, j] * V[h, j, v]`, together with `O'[h, i, v] = O[h, i, v] / L[h, i]`.
+    fn attention_1(
         &mut self,
         q: &DistArray<f64>,
         k: &DistArray<f64>,
@@ -149,7 +144,7 @@ impl<'world> Prepared<'world> {
         p: &mut DistArray<f64>,
         l: &mut DistArray<f64>,
         o: &mut DistArray<f64>,
-        o2: &mut DistArray<f64>,
+        o__: &mut DistArray<f64>,
         scale: f64,
     ) -> Result<()> {
         let mut run = self.engine.run(0, &[q, k], s)?;
@@ -157,7 +152,7 @@ impl<'world> Prepared<'world> {
         run.open(2, &[], p)?;
         run.open(3, &[], l)?;
         run.open(4, &[v], o)?;
-        run.open(5, &[], o2)?;
+        run.open(5, &[], o__)?;
         let [x] = run.coordinates();
         let [q_tile, k_tile, s_tile] = [0, 1, 2].map(TileId);
         let [x_] = run.coordinates();
@@ -373,7 +368,7 @@ impl<'world> Prepared<'world> {
 }
 
 /// The arrays and transfers of `S[h, i, j] = scale * Q[h, i, c] * K[h, j, c]`.
-fn attention_s_1_table() -> Kernel<'static> {
+fn attention_1_table() -> Kernel<'static> {
     // step 2: shard(Q, dim(1) @ x): Q, local
     let q_tile = Transfer::input("Q", 0);
     // step 3: shard(K, dim(1) @ x): K, all_gather(x), at most 288 bytes per rank and step
@@ -390,11 +385,11 @@ fn attention_s_1_table() -> Kernel<'static> {
         ]))
         .tile(6);
     Kernel::new(
-            "attention_S",
+            "attention",
             "S[h, i, j] = scale * Q[h, i, c] * K[h, j, c]",
             &mesh(),
             Assign::Set,
-            [&sharding_q_0(), &sharding_k_1(), &sharding_s_3()],
+            [&sharding_q(), &sharding_k(), &sharding_s()],
         )
         .loops([3, 3])
         .transfers([q_tile, k_tile, s_tile])
@@ -402,7 +397,7 @@ fn attention_s_1_table() -> Kernel<'static> {
 }
 
 /// The arrays and transfers of `M[h, i] max= S[h, i, j]`.
-fn attention_m_2_table() -> Kernel<'static> {
+fn attention_2_table() -> Kernel<'static> {
     // step 2: shard(S, dim(1) @ x): S, local
     let s_tile_ = Transfer::written_by("S", 0);
     // step 3: shard(M, dim(1) @ x): M, local
@@ -413,18 +408,18 @@ fn attention_m_2_table() -> Kernel<'static> {
         ]))
         .tile(1);
     Kernel::new(
-            "attention_M",
+            "attention",
             "M[h, i] max= S[h, i, j]",
             &mesh(),
             Assign::Max,
-            [&sharding_s_3(), &sharding_m_4()],
+            [&sharding_s(), &sharding_m()],
         )
         .loops([3, 3])
         .transfers([s_tile_, m_tile])
 }
 
 /// The arrays and transfers of `P[h, i, j] = exp(S[h, i, j] - M[h, i])`.
-fn attention_p_3_table() -> Kernel<'static> {
+fn attention_3_table() -> Kernel<'static> {
     // step 2: shard(S, dim(1) @ x): S, local
     let s_tile__ = Transfer::written_by("S", 0);
     // step 3: shard(M, dim(1) @ x): M, local
@@ -438,11 +433,11 @@ fn attention_p_3_table() -> Kernel<'static> {
         ]))
         .tile(6);
     Kernel::new(
-            "attention_P",
+            "attention",
             "P[h, i, j] = exp(S[h, i, j] - M[h, i])",
             &mesh(),
             Assign::Set,
-            [&sharding_s_3(), &sharding_m_4(), &sharding_p_5()],
+            [&sharding_s(), &sharding_m(), &sharding_p()],
         )
         .loops([3, 3])
         .transfers([s_tile__, m_tile_, p_tile])
@@ -450,7 +445,7 @@ fn attention_p_3_table() -> Kernel<'static> {
 }
 
 /// The arrays and transfers of `L[h, i] = P[h, i, j]`.
-fn attention_l_4_table() -> Kernel<'static> {
+fn attention_4_table() -> Kernel<'static> {
     // step 2: shard(P, dim(1) @ x): P, local
     let p_tile_ = Transfer::written_by("P", 2);
     // step 3: shard(L, dim(1) @ x): L, local
@@ -461,18 +456,18 @@ fn attention_l_4_table() -> Kernel<'static> {
         ]))
         .tile(1);
     Kernel::new(
-            "attention_L",
+            "attention",
             "L[h, i] = P[h, i, j]",
             &mesh(),
             Assign::Set,
-            [&sharding_p_5(), &sharding_l_6()],
+            [&sharding_p(), &sharding_l()],
         )
         .loops([3, 3])
         .transfers([p_tile_, l_tile])
 }
 
 /// The arrays and transfers of `O[h, i, v] = P[h, i, j] * V[h, j, v]`.
-fn attention_o_5_table() -> Kernel<'static> {
+fn attention_5_table() -> Kernel<'static> {
     // step 2: shard(P, dim(1) @ x): P, local
     let p_tile__ = Transfer::written_by("P", 2);
     // V, local
@@ -486,32 +481,32 @@ fn attention_o_5_table() -> Kernel<'static> {
         ]))
         .tile(4);
     Kernel::new(
-            "attention_O",
+            "attention",
             "O[h, i, v] = P[h, i, j] * V[h, j, v]",
             &mesh(),
             Assign::Set,
-            [&sharding_p_5(), &sharding_v_2(), &sharding_o_7()],
+            [&sharding_p(), &sharding_v(), &sharding_o()],
         )
         .loops([3, 3])
         .transfers([p_tile__, v_tile, o_tile])
 }
 
-/// The arrays and transfers of `O2[h, i, v] = O[h, i, v] / L[h, i]`.
-fn attention_o2_6_table() -> Kernel<'static> {
+/// The arrays and transfers of `O'[h, i, v] = O[h, i, v] / L[h, i]`.
+fn attention_6_table() -> Kernel<'static> {
     // step 2: shard(O, dim(1) @ x): O, local
     let o_tile_ = Transfer::written_by("O", 4);
     // step 3: shard(L, dim(1) @ x): L, local
     let l_tile_ = Transfer::written_by("L", 3);
-    // step 4: shard(O2, dim(1) @ x): O2, local
-    let o2_tile = Transfer::output("O2");
+    // step 4: shard(O', dim(1) @ x): O', local
+    let o_tile__ = Transfer::output("O'");
     Kernel::new(
-            "attention_O2",
-            "O2[h, i, v] = O[h, i, v] / L[h, i]",
+            "attention",
+            "O'[h, i, v] = O[h, i, v] / L[h, i]",
             &mesh(),
             Assign::Set,
-            [&sharding_o_7(), &sharding_l_6(), &sharding_o_8()],
+            [&sharding_o(), &sharding_l(), &sharding_o()],
         )
         .loops([3, 3])
-        .transfers([o_tile_, l_tile_, o2_tile])
+        .transfers([o_tile_, l_tile_, o_tile__])
         .overwrites()
 }

@@ -23,65 +23,50 @@ pub fn mesh() -> Mesh {
 }
 
 /// Which rank owns which elements of `A`: [1 @ x].
-pub fn sharding_a_0() -> Sharding {
+pub fn sharding_a() -> Sharding {
     sharding(&mesh(), [7, 7], [Placement::block(1, "x")])
 }
 
 /// Which rank owns which elements of `V`: [0 @ x].
-pub fn sharding_v_1() -> Sharding {
+pub fn sharding_v() -> Sharding {
     sharding(&mesh(), [7, 7], [Placement::block(0, "x")])
-}
-
-/// Which rank owns which elements of `V'`: [0 @ x].
-pub fn sharding_v_2() -> Sharding {
-    sharding(&mesh(), [7, 7], [Placement::block(0, "x")])
-}
-
-/// Which rank owns which elements of `A'`: [1 @ x].
-pub fn sharding_a_3() -> Sharding {
-    sharding(&mesh(), [7, 7], [Placement::block(1, "x")])
 }
 
 /// Which rank owns which elements of `A''`: [0 @ x].
-pub fn sharding_a_4() -> Sharding {
-    sharding(&mesh(), [7, 7], [Placement::block(0, "x")])
-}
-
-/// Which rank owns which elements of `A'''`: [0 @ x].
-pub fn sharding_a_5() -> Sharding {
+fn sharding_a_4() -> Sharding {
     sharding(&mesh(), [7, 7], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `Y`: [0 @ x].
-pub fn sharding_y_6() -> Sharding {
+fn sharding_y_6() -> Sharding {
     sharding(&mesh(), [7, 7], [Placement::block(0, "x")])
 }
 
 /// Which rank owns which elements of `A'4`: replicated.
-pub fn sharding_a_7() -> Sharding {
+fn sharding_a_7() -> Sharding {
     Sharding::replicated(&mesh(), &[7, 7])
 }
 
 /// Which rank owns which elements of `Z`: [1 @ x].
-pub fn sharding_z_8() -> Sharding {
+fn sharding_z_8() -> Sharding {
     sharding(&mesh(), [7, 7], [Placement::block(1, "x")])
 }
 
 /// Which rank owns which elements of `s`: replicated.
-pub fn sharding_s_9() -> Sharding {
+fn sharding_s_9() -> Sharding {
     Sharding::replicated(&mesh(), &[])
 }
 
-/// Runs the program on all ranks, which each return their shards of what it computes.
+/// Runs the program on all ranks, which each return their shards of `A`.
 ///
 /// # Errors
 /// As `Prepared::new` and `Prepared::run`.
 pub fn run(
     world: &World,
-    a_0: &DistArray<i64>,
-    v_1: &DistArray<i64>,
+    a: &DistArray<i64>,
+    v: &DistArray<i64>,
 ) -> Result<DistArray<i64>> {
-    Prepared::new(world)?.run(a_0, v_1)
+    Prepared::new(world)?.run(a, v)
 }
 
 /// What runs of the program need, made once.
@@ -109,20 +94,20 @@ impl<'world> Prepared<'world> {
             room_2: Room::new(1usize),
         })
     }
-    /// Runs the program on all ranks, which each return their shards of what it computes.
+    /// Runs the program on all ranks, which each return their shards of `A`.
     ///
     /// # Errors
     /// If the inputs are not sharded as the program expects them, or communication fails.
     pub fn run(
         &mut self,
-        a_0: &DistArray<i64>,
-        v_1: &DistArray<i64>,
+        a: &DistArray<i64>,
+        v: &DistArray<i64>,
     ) -> Result<DistArray<i64>> {
-        a_0.expect("A", &sharding_a_0())?;
-        v_1.expect("V", &sharding_v_1())?;
+        a.expect("A", &sharding_a())?;
+        v.expect("V", &sharding_v())?;
         let world = self.engine.restart();
-        let mut v_2: Cow<'_, DistArray<i64>> = Cow::Borrowed(v_1);
-        let mut a_3: Cow<'_, DistArray<i64>> = Cow::Borrowed(a_0);
+        let mut v_2: Cow<'_, DistArray<i64>> = Cow::Borrowed(v);
+        let mut a_3: Cow<'_, DistArray<i64>> = Cow::Borrowed(a);
         for _ in 0..3u64 {
             let mut a_4 = self.room_2.array(world, &sharding_a_4(), None)?;
             self.engine.run_move(0, &a_3, &mut a_4)?;
@@ -266,7 +251,7 @@ fn rows_1_table() -> Kernel<'static> {
             "Y[m, n] += A[m, k] * V[k, n]",
             &mesh(),
             Assign::Add,
-            [&sharding_a_5(), &sharding_v_2(), &sharding_y_6()],
+            [&sharding_a_4(), &sharding_v(), &sharding_y_6()],
         )
         .transfers([a_tile, v_tile, y_tile])
         .in_place(InPlace::Threads)
@@ -285,7 +270,7 @@ fn columns_2_table() -> Kernel<'static> {
             "Y[m, n] = A[m, n] - V[n, m]",
             &mesh(),
             Assign::Set,
-            [&sharding_a_7(), &sharding_v_2(), &sharding_z_8()],
+            [&sharding_a_7(), &sharding_v(), &sharding_z_8()],
         )
         .transfers([a_tile, v_tile, y_tile])
         .overwrites()
@@ -315,7 +300,7 @@ fn moves(world: &World) -> Result<[Redistribution; 2]> {
     // A'' = A': all_to_all(x), at most 96 bytes received per rank
     let a_4 = Redistribution::by(
         world,
-        &sharding_a_3(),
+        &sharding_a(),
         None,
         &sharding_a_4(),
         &Route::from(Leg::exchange([Reach::All])),
@@ -323,7 +308,7 @@ fn moves(world: &World) -> Result<[Redistribution; 2]> {
     // A'4 = A''': all_gather(x), at most 336 bytes received per rank
     let a_7 = Redistribution::by(
         world,
-        &sharding_a_5(),
+        &sharding_a_4(),
         None,
         &sharding_a_7(),
         &Route::from(Leg::collective([0], Owners::Parts)),

@@ -147,55 +147,55 @@ fn what_is_no_file_of_kernels_is_refused_where_it_is_wrong() {
         &[],
         &[],
         expect![[r#"
-        {nothing}
-            line 1, column 1: there is no kernel
-            help: write `fn f(A: [f32; m, n]) -> B: [f32; m, n] { B[i, j] = A[i, j] }`, and its schedule after it
-        {product}
-            line 2, column 4: `product` has no mesh and no schedule
-            help: write `mesh(x: 2)` and steps after it, or `auto`
-        {product}.tile(m)⏎{second}mesh(x: 2).distribute([m], [mo], [mi]).split(k, ko)⏎{second}auto auto
-            line 5, column 2: no schedule step `tile`
-            help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect`, `expect_overlap`, `together`, `apart`, `of` and `of_all`
-            line 10, column 51: expected `,`
-            help: write `.split(k, ko, ki, 64)`
-            line 15, column 6: unexpected tokens after `auto`
+            {nothing}
+                line 1, column 1: there is no kernel
+                help: write `fn f(A: [f32; m, n]) -> B: [f32; m, n] { B[i, j] = A[i, j] }`, and its schedule after it
+            {product}
+                line 2, column 4: `product` has no mesh and no schedule
+                help: write `mesh(x: 2)` and steps after it, or `auto`
+            {product}.tile(m)⏎{second}mesh(x: 2).distribute([m], [mo], [mi]).split(k, ko)⏎{second}auto auto
+                line 5, column 2: no schedule step `tile`
+                help: the steps are `split`, `divide`, `reorder`, `fuse`, `distribute`, `replicate`, `rotate`, `shard`, `communicate`, `pipeline`, `halo`, `interior_first`, `reassociate`, `tensorize`, `tensorize_as`, `tensorize_with`, `expect`, `expect_overlap`, `together`, `apart`, `of` and `of_all`
+                line 10, column 51: expected `,`
+                help: write `.split(k, ko, ki, 64)`
+                line 15, column 6: unexpected tokens after `auto`
                 help: write what it keeps before it: `mesh(x: 2).shard(A, i @ x).auto`
-        {product}auto⏎{product}auto
-            line 7, column 4: two kernels have the name `product`
-            help: give each kernel a name of its own
-        fn f(A: [T; n]) -> B: [T; n] { B[i] = A[j
-            line 1, column 40: `[` is not closed
-            help: write `]` where it ends
-        f(A: [f64; 4]) -> B: [f64; 4] { B[i] = A[i] }⏎auto
-            line 1, column 1: expected a kernel, found `f`
-            help: write `fn f(A: [f32; m, n]) -> B: [f32; m, n] { B[i, j] = A[i, j] }`, and its schedule after it
-        repeat(3, B = A) {product}auto⏎fn f(A: f64[4]) -> B: [f64; 4] { B[i] = A[i] }⏎auto
-            line 1, column 1: rounds need parentheses and braces
-            help: write `repeat(100, A = B) { .. }`, with the kernels of a round in the braces
-            line 6, column 12: extents follow the element type
-            help: write `A: [f32; m, n]`
-        repeat(3) { {half} }
-            line 1, column 1: rounds carry nothing, so each repeats the first
-            help: carry `B` to the next round: `A = B`
-        repeat(3, before = A, A = B) { {half} }
-            line 1, column 11: `before` has no value before the rounds: no kernel writes it before them, and none in them reads it from outside
-            help: write or read `before` first, or leave `before = ..` out
-        repeat(3, A = B, C = B) { {half} } fn last(C: [T; n]) -> D: [T; n] { D[i] = C[i] } auto
-            line 1, column 18: `C` has no value before the rounds: no kernel writes it before them, and none in them reads it from outside
-            help: write or read `C` first, or leave `C = ..` out
-        repeat(3, A = B, B = D) { {half} fn next(B: [T; n]) -> D: [T; n] { D[i] = B[i] } auto }
-            line 1, column 18: `B` has no value before the rounds: no kernel writes it before them, and none in them reads it from outside
-            help: write or read `B` first, or leave `B = ..` out
-        repeat(3, A = A) { {half} }
-            line 1, column 11: `A = A` carries nothing: no kernel of the round writes `A`
-            help: carry what one of them writes, such as `A = B`
-        {product}mesh(x: 2).distribute([m], [mo], [mi]);
-            line 5, column 39: a schedule has no `;`
-            help: leave it out
-        {product}auto /* as `summa` has it
-            line 5, column 6: `/*` is not closed
-            help: write `*/` where the comment ends
-    "#]],
+            {product}auto⏎{product}auto
+                line 7, column 4: two kernels have the name `product`
+                help: give each kernel a name of its own
+            fn f(A: [T; n]) -> B: [T; n] { B[i] = A[j
+                line 1, column 40: `[` is not closed
+                help: write `]` where it ends
+            f(A: [f64; 4]) -> B: [f64; 4] { B[i] = A[i] }⏎auto
+                line 1, column 1: expected a kernel, found `f`
+                help: write `fn f(A: [f32; m, n]) -> B: [f32; m, n] { B[i, j] = A[i, j] }`, and its schedule after it
+            repeat(3, B = A) {product}auto⏎fn f(A: f64[4]) -> B: [f64; 4] { B[i] = A[i] }⏎auto
+                line 1, column 1: rounds need parentheses and braces
+                help: write `repeat(100, A = B) { .. }`, with the kernels of a round in the braces
+                line 6, column 12: extents follow the element type
+                help: write `A: [f32; m, n]`
+            repeat(3) { {half} }
+                line 1, column 1: rounds carry nothing, so each repeats the first
+                help: carry `B` to the next round: `A = B`
+            repeat(3, before = A, A = B) { {half} }
+                line 1, column 11: `before` has no value before the rounds: no kernel writes it before them, and none in them reads it from outside
+                help: write or read `before` first, or leave `before = ..` out
+            repeat(3, A = B, C = B) { {half} } fn last(C: [T; n]) -> D: [T; n] { D[i] = C[i] } auto
+                line 1, column 18: `C` has no value before the rounds: no kernel writes it before them, and none in them reads it from outside
+                help: write or read `C` first, or leave `C = ..` out
+            repeat(3, A = B, B = D) { {half} fn next(B: [T; n]) -> D: [T; n] { D[i] = B[i] } auto }
+                line 1, column 18: `B` has no value before the rounds: no kernel writes it before them, and none in them reads it from outside
+                help: write or read `B` first, or leave `B = ..` out
+            repeat(3, A = A) { {half} }
+                line 1, column 11: `A = A` carries nothing: no kernel of the round writes `A`
+                help: carry what one of them writes, such as `A = B`
+            {product}mesh(x: 2).distribute([m], [mo], [mi]);
+                line 5, column 39: a schedule has no `;`
+                help: leave it out
+            {product}auto /* as `summa` has it
+                line 5, column 6: `/*` is not closed
+                help: write `*/` where the comment ends
+        "#]],
     );
     let file = Definitions::parse(&format!("repeat(1.5, A = B) {{ {HALF} }}")).expect("a file");
     expect![[r#"

@@ -47,9 +47,13 @@ impl<'a> Pricing<'a> {
         for span in body.spans(statements) {
             let more = match span.statements {
                 _ if span.kernel.is_some() => {
-                    let kernels = body.kernels_of(span).into_iter();
-                    let of_kernels =
-                        kernels.map(|kernel| self.nest(&body.nest(kernel), body.in_place(kernel), &first, parts));
+                    let kernels = body.kernels_of(span);
+                    let [pass, apart] = body.through_memory(&kernels);
+                    // Kernels that run together find panels of each other's arrays in the cache.
+                    let moved = if kernels.len() > 1 { pass as f64 / apart.max(1) as f64 } else { 1.0 };
+                    let of_kernels = kernels
+                        .into_iter()
+                        .map(|kernel| self.nest(&body.nest(kernel), body.in_place(kernel), moved, &first, parts));
                     of_kernels.collect::<Result<Vec<_>, _>>()?.into_iter().fold(InRounds::default(), InRounds::and)
                 }
                 [Statement::Begin(id, _)] => {
@@ -82,12 +86,13 @@ impl<'a> Pricing<'a> {
         Ok(received)
     }
 
-    /// Adds the parts of a nest: its input transfers, the leaf, and its output transfers; returns the maximum of the
-    /// bytes that one rank receives.
+    /// Adds the parts of a nest: its input transfers, the leaf, of whose elements this share moves through memory, and
+    /// its output transfers; returns the maximum of the bytes that one rank receives.
     fn nest(
         &self,
         nest: &NestView<'_>,
         in_place: Option<InPlace>,
+        moved: f64,
         once: &[bool],
         parts: &mut Vec<PartCost>,
     ) -> Result<InRounds, CostError> {
@@ -146,10 +151,11 @@ impl<'a> Pricing<'a> {
             if waits { nest.packed_rows(|number| in_shards[number]).saturating_mul(work.times) } else { 0 };
         let written = device.write_bandwidth.map_or(self.memory, |alone| alone * share);
         let added = work.touched - work.read - work.overwritten;
-        let memory = bytes(work.read - work.transposed) / packing
+        let through_memory = bytes(work.read - work.transposed) / packing
             + bytes(work.transposed) / turned
             + bytes(added) / self.memory
-            + bytes(work.overwritten) / written
+            + bytes(work.overwritten) / written;
+        let memory = moved * through_memory
             + bytes(again) / self.memory
             + rows as f64 * device.row_latency
             + packed_rows as f64 * device.packing_latency;

@@ -10,7 +10,7 @@ use polyshard_planner::cost::{CostedPart, Spent, cost};
 use polyshard_planner::redistribution;
 use polyshard_polyhedral::Schedule;
 use polyshard_program::reduction::{Lowered, LoweredStep, Procedure};
-use polyshard_program::{DType, LegId, Program, StagedLeg, TransferId};
+use polyshard_program::{DType, LeafKind, LegId, Program, StagedLeg, TransferId};
 use polyshard_testing::example;
 
 const RATE: f64 = 1e10;
@@ -208,13 +208,14 @@ fn leaf_of(program: &Program, machine: &Machine) -> f64 {
 fn rows_that_lie_apart_take_longer_to_read() {
     // The leaf reads A and B in the shards of a node, a quarter of k at a time: 32 rows of a part of A's columns, and
     // whole, contiguous rows of B.
-    let nest = placed([64, 64, 64], 4);
+    let plain = placed([64, 64, 64], 4);
+    let nest = plain.clone().tensorize_as(["mi", "ni", "ki"], LeafKind::Nest);
     let with = |latency: f64| sharing(changed(|device| device.row_latency = latency));
-    let program = nest.clone().lower().expect("SUMMA is legal");
+    let program = nest.lower().expect("SUMMA is legal");
     let more = leaf_of(&program, &with(1.0)) - leaf_of(&program, &with(0.0));
     assert!((more - 4.0 * 33.0).abs() < 1e-3, "{more}");
     // Matrix products pack their operands, and data received in messages are contiguous.
-    let product = nest.tensorize(["mi", "ni", "ki"]).lower().expect("SUMMA is legal");
+    let product = plain.tensorize(["mi", "ni", "ki"]).lower().expect("SUMMA is legal");
     assert_eq!(leaf_of(&product, &with(1.0)), leaf_of(&product, &with(0.0)));
     let device = with(1.0).device().clone();
     let apart = Machine::new("apart", machine(4, 1).levels().to_vec(), device).expect("a machine");
@@ -287,8 +288,9 @@ fn operands_that_products_pack_come_at_a_rate_of_their_own() {
     let with = |bandwidth: Option<f64>, streams: bool| {
         changed(|device| (device.packing_bandwidth, device.streams) = (bandwidth, streams))
     };
-    let nest = by_rows([64; 3], 4);
-    let product = nest.clone().tensorize(["mi", "n", "k"]).lower().expect("it is legal");
+    let plain = by_rows([64; 3], 4);
+    let nest = plain.clone().tensorize_as(["mi", "n", "k"], LeafKind::Nest);
+    let product = plain.tensorize(["mi", "n", "k"]).lower().expect("it is legal");
     let saved = |program: &Program, streams: bool| {
         leaf_of(program, &with(None, streams)) - leaf_of(program, &with(Some(2.0 * MEMORY), streams))
     };

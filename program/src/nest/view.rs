@@ -2,7 +2,7 @@
 
 use super::{Loop, LoweredKernel, Transfer, Use};
 use crate::ids::{KernelId, OperandId, TensorId, TileId, TransferId};
-use crate::program::{ArrayKind, Body};
+use crate::program::Body;
 use polyshard_layout::{Mesh, Sharding};
 use std::ops::Deref;
 
@@ -107,7 +107,7 @@ impl<'a> NestView<'a> {
             mesh: &body.mesh,
             shardings: row.arrays.iter().map(|array| &body.arrays[array.0].sharding).collect(),
             loops: row.loops.iter().map(|number| &body.loops[number.0]).collect(),
-            in_panels: row.arrays.last().is_some_and(|array| body.arrays[array.0].kind == ArrayKind::Panels),
+            in_panels: row.arrays.last().is_some_and(|array| body.is_in_panels(*array)),
             transfers: row.uses.iter().map(transfer).collect(),
         }
     }

@@ -32,6 +32,11 @@ impl Body {
         before.or_else(after)
     }
 
+    /// Whether an array is in tiles only, panel by panel.
+    pub(crate) fn is_in_panels(&self, array: ArrayId) -> bool {
+        self.arrays[array.0].kind == ArrayKind::Panels
+    }
+
     /// Returns the arrays that a kernel reads from before it runs, with their tensors: not those that others which run together with it
     /// write.
     pub fn reads_from_before(&self, kernel: KernelId) -> impl Iterator<Item = (TensorId, ArrayId)> {
@@ -46,11 +51,10 @@ impl Body {
     pub fn through_memory(&self, kernels: &[KernelId]) -> [u64; 2] {
         let bytes =
             |array: ArrayId| self.arrays[array.0].sharding.largest_shard().saturating_mul(self.dtype.size() as u64);
-        let is_kept = |array: &ArrayId| self.arrays[array.0].kind == ArrayKind::Panels;
         let rows = || kernels.iter().map(|id| &self.kernels[id.0]);
         let touched = rows().flat_map(|row| each_once(row.arrays.iter().copied()));
         let apart = touched.clone().map(bytes).fold(0, u64::saturating_add);
-        let once = each_once(touched.filter(|array| !is_kept(array)));
+        let once = each_once(touched.filter(|array| !self.is_in_panels(*array)));
         [once.into_iter().map(bytes).fold(0, u64::saturating_add), apart]
     }
 
@@ -70,7 +74,8 @@ impl Body {
             let mut joined: Vec<KernelId> = Vec::new();
             for &next in kernels {
                 if let Err(why) = self.may_join(&joined, next, &places, &is_proved) {
-                    refused.push((next, format!("`{}` {why}", self.kernels[next.0].kernel.name())));
+                    let written = self.arrays[self.kernels[next.0].writes().0].name;
+                    refused.push((next, format!("the kernel that writes `{written}` {why}")));
                     passes.push(std::mem::take(&mut joined));
                 }
                 joined.push(next);
@@ -289,20 +294,19 @@ impl Places {
 /// Checks that what a leaf reads of a tensor in an iteration is what another leaf has written in the same one, in its rank's shard.
 fn passes_on(writer: &NestView<'_>, reader: &NestView<'_>, tensor: TensorId) -> Result<(), String> {
     let name = reader.tensor_name(tensor);
-    let refused = |why: &str| {
-        Err(format!("reads `{name}` inside of the loops that it shares with `{}`, {why}", writer.kernel.name()))
-    };
+    let refused =
+        |why: &str| Err(format!("reads `{name}` in the loops that it shares with the kernel that writes it, {why}"));
     let mut fetched = reader.inputs().iter().filter(|transfer| transfer.tensor == tensor);
     let is_here = fetched.all(|transfer| transfer.direction == Direction::In && transfer.route.is_in_place());
     if !is_here || !writer.output().route.is_in_place() {
         return refused("but not from its rank's shard");
     }
     if writer.time_steps.is_some() || reader.time_steps.is_some() {
-        return refused("which has time steps");
+        return refused("but one of them has time steps");
     }
     let ranges = reader.ranges();
     let Some(written) = ranges_of(writer, &writer.leaf.target, true) else {
-        return refused("which does not write a box in each iteration");
+        return refused("but that one does not write a box in each iteration");
     };
     for access in reader.leaf.operands.iter().filter(|access| access.tensor == tensor) {
         let read = ranges_of(reader, access, false).unwrap_or_default();
@@ -323,7 +327,7 @@ fn passes_on(writer: &NestView<'_>, reader: &NestView<'_>, tensor: TensorId) -> 
         };
         reader.loops[counter.0].extent <= 1 || written.iter().any(moves)
     };
-    if counters.into_iter().all(is_final) { Ok(()) } else { refused("which completes it after the loops") }
+    if counters.into_iter().all(is_final) { Ok(()) } else { refused("where it is not complete") }
 }
 
 /// The first element and the one after the last, along each dimension, that an access of a leaf touches in an iteration; none if they may

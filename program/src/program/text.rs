@@ -5,7 +5,7 @@ use super::{Array, ArrayKind, MoveView, Origin, Program, Rounds, Span, Until};
 use crate::between::common_mesh;
 use crate::display;
 use crate::expr::Expr;
-use crate::ids::{ArrayId, KernelId, StatementId};
+use crate::ids::{ArrayId, StatementId};
 use crate::kernel::Assign;
 use crate::leg_text::LegText;
 use crate::nest::{Continued, NestView, Packing};
@@ -242,7 +242,7 @@ impl Program {
     fn passed(&self, span: Span<'_>) -> Vec<String> {
         let Some(kernel) = span.kernel else { return Vec::new() };
         let together = self.body.kernels_of(span);
-        let (row, name) = (&self.body.kernels[kernel.0], |id: KernelId| self.body.kernels[id.0].kernel.name());
+        let row = &self.body.kernels[kernel.0];
         let mut lines = Vec::new();
         if together.len() > 1 && together[0] == kernel {
             let [pass, apart] = self.body.through_memory(&together);
@@ -253,12 +253,12 @@ impl Program {
             ));
         }
         for array in row.reads() {
-            if let Some(writer) = self.body.writer_beside(kernel, *array) {
-                lines.push(format!("{} is read where `{}` has just written it", self.shown(*array), name(writer)));
+            if self.body.writer_beside(kernel, *array).is_some() {
+                lines.push(format!("{} is read where the same iteration has written it", self.shown(*array)));
             }
         }
         let output = row.writes();
-        if self.array(output).kind == ArrayKind::Panels {
+        if self.body.is_in_panels(output) {
             lines.push(format!("{} is in a tile, panel by panel, and never exists as a whole", self.shown(output)));
         }
         lines

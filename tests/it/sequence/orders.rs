@@ -206,7 +206,7 @@ fn statements_of_two_kernels_stand_in_one_loop() {
     // A kernel cannot read what another one writes in the same loop.
     let mut cyclic = two_in_one_loop(&mesh, 0);
     cyclic.kernels[1].arrays[0] = ArrayId(2);
-    expect!["statement 1 reads `C`, which no statement before it writes"]
+    expect!["statement 1: `product` takes `A` with shape [5, 9] on the mesh (x: 2, y: 2), but its array has shape [5, 7] on (x: 2, y: 2)"]
         .assert_eq(&Program::new(cyclic).expect_err("it is illegal").to_string());
 }
 

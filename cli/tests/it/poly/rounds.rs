@@ -173,13 +173,14 @@ fn rounds_are_printed_and_read_again() {
                 .stage(&half::schedule().lower()?, ["A"], "B")
                 .repeat(4, Sequence::new()
                         .repeat(2, Sequence::new()
-                                .stage(&third::schedule().lower()?, ["B"], "D")
-                                .carry("D", "B"))
-                        .stage(&back::schedule().lower()?, ["B", "A"], "C")
+                                .stage(&third::schedule().lower()?, ["B''"], "D")
+                                .carry_from("B'", "D", "B''"))
+                        .stage(&back::schedule().lower()?, ["B''", "A"], "C")
                         .stage(&sum::schedule().lower()?, ["C"], "s")
-                        .carry("C", "B")
+                        .carry_from("B", "C", "B'")
                         .until("s", -1.5))
-                .keep("B")
+                .keep("B'")
+                .call("B'", "B")
                 .build()?;
     "#]]
     .assert_eq(&format!("let program{}", repeats.expect("a program and a run").0));
