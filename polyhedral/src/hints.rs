@@ -1,7 +1,7 @@
 //! Finds parts of a program that are likely slow, as [`Hint`]s. Tests: `polyhedral/tests/it/hints.rs`.
 
 use crate::context::Context;
-use crate::leaf::{has_products, max_counts};
+use crate::leaf::{matrix_product, max_counts};
 use crate::nest::{Definition, Depth, Node, NodeId};
 use crate::planned::Planned;
 use crate::range::{alignment, position};
@@ -175,7 +175,7 @@ fn factors_of_product(context: &Context<'_>, leaf: &Leaf) -> Option<Hint> {
     let product = spec.check().ok().filter(|_| !factors.is_empty())?;
     let counts = max_counts(leaf, &context.ranges);
     let counts = product.vars().iter().map(|var| counts[position(kernel, var.name)]).collect();
-    has_products(&product, counts).then_some(Hint::FactorsOfProduct { factors, held })
+    matrix_product(&product, counts).map(|_| Hint::FactorsOfProduct { factors, held })
 }
 
 /// The factors of a value that are neither elements of tensors nor without an index.
@@ -316,14 +316,9 @@ fn loose_tile(context: &Context<'_>, tensor: &Tensor, transfer: &Planned) -> Opt
 fn leaf_hint(context: &Context<'_>, leaf: &Leaf, depth: Depth) -> Option<Hint> {
     let nest = context.nest();
     let name = |id: &NodeId| nest.node(*id).name;
-    let (around, inside) = nest.inside(Depth(0)).split_at(depth.0);
+    let around = &nest.inside(Depth(0))[..depth.0];
     let counts = max_counts(leaf, &context.ranges);
     let instances = counts.iter().copied().max().unwrap_or(1);
     let runs = around.iter().any(|&id| nest.node(id).extent > 1);
-    if instances <= 1 && runs {
-        return Some(Hint::LeafPerInstance { loops: around.iter().map(name).collect() });
-    }
-    let nest = leaf.op == LeafOp::Nest && context.state.tensorized.is_none();
-    let product = nest && has_products(context.kernel(), counts);
-    product.then(|| Hint::ScalarProduct { loops: inside.iter().map(name).collect() })
+    (instances <= 1 && runs).then(|| Hint::LeafPerInstance { loops: around.iter().map(name).collect() })
 }

@@ -29,19 +29,8 @@ pub(crate) fn leaf(context: &Context<'_>, transfers: &[Planned]) -> Result<(Leaf
         if is_box(context, &leaf, depth)? {
             // Only a nest computes its interior first, or the next time step.
             let may_be_product = context.applications.is_none() && transfers.iter().all(|one| !one.interior_first);
-            let counts = max_counts(&leaf, &context.ranges);
-            if may_be_product && let Ok(product) = product_op(context.kernel(), counts.clone()) {
-                // A product of a matrix and a vector waits for memory, which a nest reads while it computes.
-                let is_matrix = |roles: &[Role]| {
-                    [Role::M, Role::N]
-                        .iter()
-                        .all(|role| roles.iter().zip(&counts).any(|(own, count)| own == role && *count > 1))
-                };
-                leaf.op = match product {
-                    LeafOp::Contraction { roles, .. } if !is_matrix(&roles) => LeafOp::Nest,
-                    product => product,
-                };
-            }
+            let product = matrix_product(context.kernel(), max_counts(&leaf, &context.ranges));
+            leaf.op = product.filter(|_| may_be_product).unwrap_or(LeafOp::Nest);
             return Ok((leaf, depth));
         }
     }
@@ -174,9 +163,17 @@ fn product_op(kernel: &Kernel, counts: Vec<i64>) -> Result<LeafOp, String> {
     }
 }
 
-/// Whether matrix products would be faster than a nest, with these iterations of the kernel's variables.
-pub(crate) fn has_products(kernel: &Kernel, counts: Vec<i64>) -> bool {
-    product_op(kernel, counts).is_ok()
+/// The products that are faster than a nest with these iterations of the kernel's variables, if any. A product of a matrix and a vector
+/// is not: it waits for memory, which a nest reads while it computes.
+pub(crate) fn matrix_product(kernel: &Kernel, counts: Vec<i64>) -> Option<LeafOp> {
+    let is_matrix = |roles: &[Role]| {
+        let has = |role: Role| roles.iter().zip(&counts).any(|(own, count)| *own == role && *count > 1);
+        has(Role::M) && has(Role::N)
+    };
+    match product_op(kernel, counts.clone()).ok()? {
+        LeafOp::Contraction { roles, .. } if !is_matrix(&roles) => None,
+        product => Some(product),
+    }
 }
 
 /// The products and the scalar factor, if the kernel is a sum of products of several tensors for which a nest is slower.

@@ -14,6 +14,7 @@
 
 use crate::context::Context;
 use crate::error::LowerError;
+use crate::leaf::matrix_product;
 use crate::nest::{Definition, NodeId};
 use crate::schedule::Schedule;
 use crate::state::State;
@@ -268,7 +269,7 @@ fn reads(member: &Member, value: Name) -> Vec<&Access> {
 fn product(schedule: &Schedule) -> bool {
     schedule.kernel().is_ok_and(|kernel| {
         let counts = kernel.vars().iter().map(|var| var.extent as i64).collect();
-        crate::leaf::has_products(kernel, counts)
+        matrix_product(kernel, counts).is_some()
     })
 }
 

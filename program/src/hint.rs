@@ -12,23 +12,16 @@ use std::ops::Range;
 ///
 /// ```
 /// # use polyshard::prelude::*;
-/// # let rows = kernel! { fn matmul(A: [f64; 4, 6], B: [f64; 6, 8]) -> C: [f64; 4, 8] { C[m, n] += A[m, k] * B[k, n] } };
-/// # vars!(m, n, k, mo, mi);
-/// # let (mesh, x) = (Mesh::new([("x", 2)]), "x");
-/// # let rows = rows.distribute([m], [mo], [mi], &mesh).shard("A", [m.at(x)]).shard("B", [k.at(x)]).shard("C", [m.at(x)]);
 /// use polyshard::program::Hint;
-/// // Rows of C = A * B on two ranks, as in the example of `Program`.
-/// let program = rows.lower()?;
-/// assert!(matches!(program.hints(), [Hint::ScalarProduct { .. }])); // not a product of matrices
-/// assert!(rows.tensorize([mi, n, k]).lower()?.hints().is_empty());
+/// let matmul = kernel! { fn matmul(A: [f64; 4, 6], B: [f64; 6, 8]) -> C: [f64; 4, 8] { C[m, n] += A[m, k] * B[k, n] } };
+/// let program = matmul.distribute(["m"], ["mo"], ["mi"], &Mesh::new([("x", 2)])).lower()?;
+/// assert!(matches!(program.hints(), [Hint::ReplicatedOutput { .. }])); // every rank receives all of C
 /// # Ok::<(), polyshard::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum Hint {
-    /// The statement is a matrix product, but runs as a scalar loop nest; these loops would make a leaf.
-    ScalarProduct { loops: Vec<Name> },
     /// The leaf has one instance, inside these serial loops.
     LeafPerInstance { loops: Vec<Name> },
     /// Iterations of a loop, which may be bound to an axis, never have anything to do: all but the first `filled`.
@@ -87,10 +80,6 @@ impl Hint {
 impl fmt::Display for Hint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ScalarProduct { loops } => {
-                let loops = joined(loops, ", ");
-                write!(f, "the statement is a product, but runs element by element: add `.tensorize([{loops}])`")
-            }
             Self::LeafPerInstance { loops } => write!(
                 f,
                 "the leaf computes one element at a time inside loops {}: communicate at an outer loop, and do not `fuse` \
