@@ -104,7 +104,7 @@ pub(crate) fn cg(sizes: &Sizes) -> polyshard::Result<()> {
 /// Softmax and layer norm, on blocks of rows.
 pub(crate) fn rows(sizes: &Sizes) -> polyshard::Result<()> {
     let n = sizes.size;
-    let eps = 1e-5;
+    let (eps, m) = (1e-5, n as f32);
     let softmax = kernel! {
         fn softmax(X: [f32; n, n]) -> Y: [f32; n, n] {
             let M[i] max= X[i, j];
@@ -115,13 +115,13 @@ pub(crate) fn rows(sizes: &Sizes) -> polyshard::Result<()> {
     };
     let layernorm = kernel! {
         fn layernorm(X: [f32; n, n], g: [f32; n], b: [f32; n]) -> Y: [f32; n, n] {
-            let mean[i] = X[i, j] / n;
-            let var[i] = (X[i, j] - mean[i]) * (X[i, j] - mean[i]) / n;
+            let mean[i] = X[i, j] / m;
+            let var[i] = (X[i, j] - mean[i]) * (X[i, j] - mean[i]) / m;
             Y[i, j] = (X[i, j] - mean[i]) / sqrt(var[i] + eps) * g[j] + b[j];
         }
     };
     let twice = kernel! { fn twice(X: [f32; n, n]) -> Y: [f32; n, n] { Y[i, j] = 2.0 * X[i, j] } };
-    let exp = kernel! { fn exps(x: [f32; n]) -> Y: [f32; n, n] { Y[i, j] = exp(x[j]) } };
+    let exp = kernel! { fn exps(x: [f32; n]) -> Y: [f32; n, n] { Y[i, j] = exp(x[j]) for i in 0..n } };
     let mesh = Mesh::new([("x", sizes.ranks)]);
     let i = Var::new("i");
     let on_rows = |block: Schedule<Block>| block.distribute(["i"], ["io"], ["ii"], &mesh).shard("X", [i.at("x")]);
@@ -184,7 +184,7 @@ pub(crate) fn attention(sizes: &Sizes) -> polyshard::Result<()> {
             O[h, i, v] = S[h, i, j] * V[h, j, v];
         }
     };
-    let exp = kernel! { fn exps(x: [f32; n]) -> Y: [f32; heads, n] { Y[h, j] max= exp(x[j] + i) for i in 0..n } };
+    let exp = kernel! { fn exps(x: [f32; n]) -> Y: [f32; heads, n] { Y[h, j] max= exp(x[j] + i) for h in 0..heads for i in 0..n } };
     let mesh = Mesh::new([("x", sizes.ranks)]);
     let i = Var::new("i");
     let on_rows = |block: Schedule<Block>| {

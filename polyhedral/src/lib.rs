@@ -23,7 +23,7 @@
 //! | `isl`, `conditions`, `relation`, `sampled`, `written`, `proofs` | relations, which decide, and their proofs |
 //! | `input`, `output`, `need`, `classify`, `compose` | routes of inputs and outputs: the cheapest pattern that can be proved |
 //! | `ahead`, `applications`, `time_steps`, `planned`, `periodic`, `products` | transfers ahead, several time steps, indices that wrap, several operands |
-//! | `sequence` | kernels of files and blocks, put together in their rounds |
+//! | `sequence`, `passes` | kernels of files and blocks, put together in their rounds, and those that run together |
 //! | `hints` | hints on parts that are likely slow |
 
 mod ahead;

@@ -133,6 +133,10 @@ impl<'world> Prepared<'world> {
         )?;
         Ok(o_8)
     }
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "these are the arrays of all kernels of a pass"
+    )]
     /// `S[h, i, j] = scale * Q[h, i, c] * K[h, j, c]`, together with `M[h, i] max= S[h, i, j]`, together with `P[h, i, j] = exp(S[h, i, j] - M[h, i])`, together with `L[h, i] = P[h, i, j]`, together with `O[h, i, v] = P[h, i, j] * V[h, j, v]`, together with `O'[h, i, v] = O[h, i, v] / L[h, i]`.
     fn attention_1(
         &mut self,
@@ -194,27 +198,29 @@ impl<'world> Prepared<'world> {
                     &[h_panel, ii_panel],
                     &[1, 1, 6, 4],
                     |leaf| {
-                        contract(
+                        nest(
                             &leaf.counts(),
-                            &[Role::Batch, Role::M, Role::N, Role::K],
-                            scale,
-                            leaf
-                                .read(
-                                    q_tile,
-                                    &[h_panel, 3 * x + ii_panel, 0],
-                                    &[&[1, 0, 0, 0], &[0, 1, 0, 0], &[0, 0, 0, 1]],
-                                ),
-                            leaf
-                                .read(
-                                    k_tile,
-                                    &[h_panel, 0, 0],
-                                    &[&[1, 0, 0, 0], &[0, 0, 1, 0], &[0, 0, 0, 1]],
-                                ),
                             leaf
                                 .write(
                                     &[h_panel, 3 * x + ii_panel, 0],
                                     &[&[1, 0, 0, 0], &[0, 1, 0, 0], &[0, 0, 1, 0]],
                                 ),
+                            ReduceOp::Sum,
+                            &[
+                                leaf
+                                    .read(
+                                        q_tile,
+                                        &[h_panel, 3 * x + ii_panel, 0],
+                                        &[&[1, 0, 0, 0], &[0, 1, 0, 0], &[0, 0, 0, 1]],
+                                    ),
+                                leaf
+                                    .read(
+                                        k_tile,
+                                        &[h_panel, 0, 0],
+                                        &[&[1, 0, 0, 0], &[0, 0, 1, 0], &[0, 0, 0, 1]],
+                                    ),
+                            ],
+                            &pointwise(|[v0, v1]: [f64; 2]| (scale * v0) * v1),
                         );
                     },
                 )?;
@@ -239,7 +245,7 @@ impl<'world> Prepared<'world> {
                                         &[&[1, 0, 0], &[0, 1, 0], &[0, 0, 1]],
                                     ),
                             ],
-                            &pointwise(|[v0]: [f64; 1]| v0),
+                            &pointwise(|[v0_]: [f64; 1]| v0_),
                         );
                     },
                 )?;
@@ -270,8 +276,8 @@ impl<'world> Prepared<'world> {
                                         &[&[1, 0, 0], &[0, 1, 0]],
                                     ),
                             ],
-                            &pointwise(|[v0_, v1]: [f64; 2]| Element::exponential(
-                                v0_ - v1,
+                            &pointwise(|[v0__, v1_]: [f64; 2]| Element::exponential(
+                                v0__ - v1_,
                             )),
                         );
                     },
@@ -297,7 +303,7 @@ impl<'world> Prepared<'world> {
                                         &[&[1, 0, 0], &[0, 1, 0], &[0, 0, 1]],
                                     ),
                             ],
-                            &pointwise(|[v0__]: [f64; 1]| v0__),
+                            &pointwise(|[v0___]: [f64; 1]| v0___),
                         );
                     },
                 )?;
@@ -306,27 +312,29 @@ impl<'world> Prepared<'world> {
                     &[h_panel____, ii_panel____],
                     &[1, 1, 4, 6],
                     |leaf| {
-                        contract(
+                        nest(
                             &leaf.counts(),
-                            &[Role::Batch, Role::M, Role::N, Role::K],
-                            1f64,
-                            leaf
-                                .read(
-                                    p_tile__,
-                                    &[h_panel____, 3 * x____ + ii_panel____, 0],
-                                    &[&[1, 0, 0, 0], &[0, 1, 0, 0], &[0, 0, 0, 1]],
-                                ),
-                            leaf
-                                .read(
-                                    v_tile,
-                                    &[h_panel____, 0, 0],
-                                    &[&[1, 0, 0, 0], &[0, 0, 0, 1], &[0, 0, 1, 0]],
-                                ),
                             leaf
                                 .write(
                                     &[h_panel____, 3 * x____ + ii_panel____, 0],
                                     &[&[1, 0, 0, 0], &[0, 1, 0, 0], &[0, 0, 1, 0]],
                                 ),
+                            ReduceOp::Sum,
+                            &[
+                                leaf
+                                    .read(
+                                        p_tile__,
+                                        &[h_panel____, 3 * x____ + ii_panel____, 0],
+                                        &[&[1, 0, 0, 0], &[0, 1, 0, 0], &[0, 0, 0, 1]],
+                                    ),
+                                leaf
+                                    .read(
+                                        v_tile,
+                                        &[h_panel____, 0, 0],
+                                        &[&[1, 0, 0, 0], &[0, 0, 0, 1], &[0, 0, 1, 0]],
+                                    ),
+                            ],
+                            &pointwise(|[v0____, v1__]: [f64; 2]| v0____ * v1__),
                         );
                     },
                 )?;
@@ -357,7 +365,7 @@ impl<'world> Prepared<'world> {
                                         &[&[1, 0, 0], &[0, 1, 0]],
                                     ),
                             ],
-                            &pointwise(|[v0___, v1_]: [f64; 2]| v0___ / v1_),
+                            &pointwise(|[v0_____, v1___]: [f64; 2]| v0_____ / v1___),
                         );
                     },
                 )?;

@@ -249,13 +249,15 @@ impl<'world> Prepared<'world> {
             &[],
             &[count((3 * x_ + 3).min(7) - 3 * x_), 7],
             |leaf| {
-                contract(
+                nest(
                     &leaf.counts(),
-                    &[Role::M, Role::K],
-                    1i64,
-                    leaf.read(a_tile, &[3 * x_, 0], &[&[1, 0], &[0, 1]]),
-                    leaf.read(x_tile, &[0], &[&[0, 1]]),
                     leaf.write(&[3 * x_], &[&[1, 0]]),
+                    ReduceOp::Sum,
+                    &[
+                        leaf.read(a_tile, &[3 * x_, 0], &[&[1, 0], &[0, 1]]),
+                        leaf.read(x_tile, &[0], &[&[0, 1]]),
+                    ],
+                    &pointwise(|[v0, v1]: [i64; 2]| Element::multiply(v0, v1)),
                 );
             },
         )?;
@@ -321,13 +323,15 @@ impl<'world> Prepared<'world> {
             &[],
             &[count((3 * x_ + 3).min(7) - 3 * x_), 7],
             |leaf| {
-                contract(
+                nest(
                     &leaf.counts(),
-                    &[Role::M, Role::K],
-                    1i64,
-                    leaf.read(a_tile, &[3 * x_, 0], &[&[1, 0], &[0, 1]]),
-                    leaf.read(x_tile, &[0], &[&[0, 1]]),
                     leaf.write(&[3 * x_], &[&[1, 0]]),
+                    ReduceOp::Sum,
+                    &[
+                        leaf.read(a_tile, &[3 * x_, 0], &[&[1, 0], &[0, 1]]),
+                        leaf.read(x_tile, &[0], &[&[0, 1]]),
+                    ],
+                    &pointwise(|[v0, v1]: [i64; 2]| Element::multiply(v0, v1)),
                 );
             },
         )?;

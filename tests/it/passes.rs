@@ -170,7 +170,7 @@ fn a_step_makes_statements_run_together_or_says_why_they_cannot() {
     // Each iteration of `kt` adds to `y`, which is complete after all of them.
     let panels = ".distribute([i], [io], [ii]).shard(A, i @ x).split(k, kt, kn, 4).reorder([kt, ii, kn])";
     let incomplete = by_step(&format!("{panels}.together([y, w], kt)"));
-    expect_test::expect!["block `block`: `block` reads `y` inside of the loops that it shares with `block`, which completes it after the loops; leave `together` out, or share a loop around all that the statement reads"].assert_eq(&incomplete.expect_err("y is complete after the loop"));
+    expect_test::expect!["block `block`: the kernel that writes `w` reads `y` in the loops that it shares with the kernel that writes it, where it is not complete; leave `together` out, or share a loop around all that the statement reads"].assert_eq(&incomplete.expect_err("y is complete after the loop"));
     // A sum over `j` reads each panel of `B` in the iteration that writes it.
     let in_panels = by_step(&format!("{panels}.split(j, kt, jn, 4).reorder([kt, ii, jn]).together([B, y], kt)"));
     let in_panels = in_panels.expect("a program");

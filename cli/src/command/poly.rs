@@ -63,6 +63,9 @@ pub(crate) struct Kernels {
     pub(crate) has_blocks: bool,
 }
 
+/// Shardings, by the value that has them.
+type Homes = Vec<(Name, Vec<Clause>)>;
+
 /// A program of a file.
 pub(crate) struct Lowered {
     pub(crate) program: Program,
@@ -267,7 +270,7 @@ impl Kernels {
     }
 
     /// The mesh that is kept, if any, and the shardings by value.
-    fn homes(&self) -> Result<(Option<&Mesh>, Vec<(Name, Vec<Clause>)>)> {
+    fn homes(&self) -> Result<(Option<&Mesh>, Homes)> {
         let mut meshes = self.kept().filter_map(|kept| Some((kept.mesh.as_ref()?, kept)));
         let first = meshes.next().map(|(mesh, _)| mesh);
         if let Some((mesh, kept)) = meshes.find(|(mesh, _)| first.is_some_and(|first| first != *mesh)) {
@@ -276,7 +279,7 @@ impl Kernels {
             let help = "all kernels of a file run on one mesh: write the same, or leave it out";
             return Err(self.mistake(kept.at.clone(), message, Some(help.to_owned())));
         }
-        let mut homes: Vec<(Name, Vec<Clause>)> = Vec::new();
+        let mut homes = Homes::new();
         for (kept, (name, clauses)) in self.kept().flat_map(|kept| kept.shards.iter().map(move |shard| (kept, shard))) {
             match homes.iter().find(|(other, _)| other == name) {
                 None => homes.push((*name, clauses.clone())),

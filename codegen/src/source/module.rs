@@ -240,11 +240,18 @@ impl<'a> Kernel<'a> {
                 (head, Some(checks.collect::<TokenStream>()))
             }
         };
-        let inputs = writers.iter().flat_map(Writer::arguments);
+        let inputs: Vec<_> = writers.iter().flat_map(Writer::arguments).collect();
         let outputs = own.iter().filter_map(|own| own.tensors.last());
         let scalars = own.iter().flat_map(|own| &own.scalars);
         let is_first = fetches_once(statements).then(|| quote! { is_first: bool, });
+        let arguments = 1 + inputs.len() + own.len() + scalars.clone().count() + is_first.iter().count();
+        // The number from which clippy warns.
+        let many = (ids.len() > 1 && arguments > 7).then(|| {
+            let reason = "these are the arrays of all kernels of a pass";
+            quote! { #[allow(clippy::too_many_arguments, reason = #reason)] }
+        });
         let mut method = quote! {
+            #many
             #head #name(
                 &mut self,
                 #(#inputs: &DistArray<#element>,)*

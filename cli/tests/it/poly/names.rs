@@ -49,7 +49,7 @@ fn texts_on_blocks_have_the_names_of_their_files() {
         let picture = folder.path("picture.svg");
         check(&lower(&file, &["--print", "explain", "--draw", &picture]));
         // Indices and panels of pictures are numbered, and so are names in source, of which comments and texts are checked.
-        check(&fs::read_to_string(picture).expect("it was drawn").split_once("</desc>").expect("a description").0);
+        check(fs::read_to_string(picture).expect("it was drawn").split_once("</desc>").expect("a description").0);
         for form in ["source", "main"] {
             let source = lower(&file, &["--print", form]);
             source.lines().filter(|line| line.contains("//") || line.contains("`")).for_each(check);
