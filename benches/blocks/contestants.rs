@@ -8,8 +8,12 @@ use polyshard_testing::bench::record::{Case, Record};
 
 /// A contestant: a name, and a program or what a rank does by hand.
 enum Contestant {
-    Program(&'static str, Program),
+    Program(&'static str, Box<Program>),
     Hand(&'static str, fn(&World, usize)),
+}
+
+fn program(name: &'static str, program: Program) -> Contestant {
+    Contestant::Program(name, Box::new(program))
 }
 
 /// How often a round is repeated in a run.
@@ -94,8 +98,8 @@ pub(crate) fn cg(sizes: &Sizes) -> polyshard::Result<()> {
     let i = Var::new("i");
     let cg = cg.distribute(["i"], ["io"], ["ii"], &mesh).shard("B", [i.at("x")]);
     let contestants = [
-        Contestant::Program("cg:passes", cg.lower()?),
-        Contestant::Program("cg:apart", apart(cg, &["Q", "dq", "X", "R", "rr", "D"]).lower()?),
+        program("cg:passes", cg.lower()?),
+        program("cg:apart", apart(cg, &["Q", "dq", "X", "R", "rr", "D"]).lower()?),
         Contestant::Hand("cg:hand", |world, n| hand::cg(world, n, ROUNDS)),
     ];
     measure::<f64>(sizes, &contestants, ROUNDS)
@@ -129,13 +133,13 @@ pub(crate) fn rows(sizes: &Sizes) -> polyshard::Result<()> {
     let (softmax, layernorm) = (on_rows(softmax), on_rows(layernorm));
     let memory = one(twice).shard("X", [i.at("x")]).lower()?;
     let contestants = [
-        Contestant::Program("softmax:passes", softmax.lower()?),
-        Contestant::Program("softmax:apart", apart(softmax, &["M", "E", "L", "Y"]).lower()?),
-        Contestant::Program("softmax:memory", memory.clone()),
-        Contestant::Program("softmax:exp", one(exp).lower()?),
-        Contestant::Program("layernorm:passes", layernorm.lower()?),
-        Contestant::Program("layernorm:apart", apart(layernorm, &["mean", "var", "Y"]).lower()?),
-        Contestant::Program("layernorm:memory", memory),
+        program("softmax:passes", softmax.lower()?),
+        program("softmax:apart", apart(softmax, &["M", "E", "L", "Y"]).lower()?),
+        program("softmax:memory", memory.clone()),
+        program("softmax:exp", one(exp).lower()?),
+        program("layernorm:passes", layernorm.lower()?),
+        program("layernorm:apart", apart(layernorm, &["mean", "var", "Y"]).lower()?),
+        program("layernorm:memory", memory),
     ];
     measure::<f32>(sizes, &contestants, 1)
 }
@@ -156,11 +160,8 @@ pub(crate) fn mlp(sizes: &Sizes) -> polyshard::Result<()> {
     let product = product.distribute(["i"], ["io"], ["ii"], &mesh).shard("X", [i.at("x")]).shard("P", [i.at("x")]);
     let layer = layer.distribute(["i"], ["io"], ["ii"], &mesh).shard("X", [i.at("x")]).shard("H", [i.at("x")]);
     let product = product.lower()?;
-    let contestants = [
-        Contestant::Program("mlp:layer", layer.lower()?),
-        Contestant::Program("mlp:product", product.clone()),
-        Contestant::Program("mlp:again", product),
-    ];
+    let contestants =
+        [program("mlp:layer", layer.lower()?), program("mlp:product", product.clone()), program("mlp:again", product)];
     measure::<f32>(sizes, &contestants, 1)
 }
 
@@ -192,12 +193,12 @@ pub(crate) fn attention(sizes: &Sizes) -> polyshard::Result<()> {
         block.shard("Q", [i.at("x")]).shard("O", [i.at("x")])
     };
     let exp = exp.distribute(["i"], ["io"], ["ii"], &mesh);
-    let program = on_rows(attention).lower()?;
-    eprintln!("attention holds at most {} bytes per rank", program.report().shard_bytes + program.report().tile_bytes);
+    let fused = on_rows(attention).lower()?;
+    eprintln!("attention holds at most {} bytes per rank", fused.report().shard_bytes + fused.report().tile_bytes);
     let contestants = [
-        Contestant::Program("attention:passes", program),
-        Contestant::Program("attention:products", on_rows(products).lower()?),
-        Contestant::Program("attention:exp", exp.lower()?),
+        program("attention:passes", fused),
+        program("attention:products", on_rows(products).lower()?),
+        program("attention:exp", exp.lower()?),
     ];
     measure::<f32>(sizes, &contestants, 1)
 }
