@@ -115,7 +115,7 @@ impl<'a> SequenceSearch<'a> {
     ///     fn matmul(A: [f32; 4096, 4096], B: [f32; 4096, 4096]) -> C: [f32; 4096, 4096] { C[m, n] += A[m, k] * B[k, n] }
     /// };
     /// let search = SequenceSearch::new(4, &machine).stage(&product, ["X", "V"], "Y").stage(&product, ["Y", "W"], "Z");
-    /// let choice = search.shard("Y", [dim(1).at("x")]).find()?;
+    /// let choice = search.on(&Mesh::new([("x", 4)])).shard("Y", [dim(1).at("x")]).find()?;
     /// assert_eq!(choice.program().sharding("Y").to_string(), "[1 @ x]");
     /// # Ok::<(), polyshard::Error>(())
     /// ```
