@@ -293,7 +293,7 @@ impl Touched {
         Self { value, dims, size: state.kernel.dtype().size() as f64 }
     }
 
-    /// Its bytes in a panel of so many values of these indices.
+    /// Its bytes in a panel of this many values of each of these indices.
     fn bytes(&self, units: &[(Row, i64)]) -> f64 {
         let along = |(index, extent): &(Option<Name>, i64)| {
             let unit = units.iter().find(|(row, _)| Some(row.index) == *index);

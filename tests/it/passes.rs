@@ -22,7 +22,7 @@ pub(crate) fn step(n: usize) -> Schedule<Block> {
     }
 }
 
-/// The step on a grid of ranks, with panels of so many bytes.
+/// The step on a grid of ranks, with panels of this many bytes.
 fn on_grid(n: usize, ranks: [usize; 2], panel: usize) -> Schedule<Block> {
     let mesh = Mesh::new(["x", "y"].into_iter().zip(ranks));
     let [x, y] = mesh.axes();

@@ -245,7 +245,7 @@ impl<'a> Divided<'a> {
                 self.of = None;
                 return true;
             }
-            // Whether it joins a pass is no step of its own.
+            // It decides whether kernels join a pass, and adds no step to them.
             Step::Apart { tensor } => return is_of(*tensor),
             Step::Together { tensors, at: around } => {
                 let has = tensors.iter().any(|tensor| is_of(*tensor)) && self.has(*around);

@@ -91,7 +91,7 @@ impl<'a> Here<'a> {
         self.sent.iter().filter(|transfer| !transfer.route.is_in_place())
     }
 
-    /// What comes before the loops inside it.
+    /// The statements before the loops inside it.
     fn before(&self) -> Vec<Statement> {
         let mut statements: Vec<_> = self.meanwhile.iter().map(|one| begin(one.id, Iteration::Now)).collect();
         statements.extend(self.fetched.iter().flat_map(|transfer| Statement::both(transfer.id)));
@@ -113,7 +113,7 @@ impl<'a> Here<'a> {
         std::iter::once(compute(LeafPart::Interior)).chain(ends).chain([compute(LeafPart::Rims)]).collect()
     }
 
-    /// What comes after the loops inside it.
+    /// The statements after the loops inside it.
     fn after(&self) -> Vec<Statement> {
         let sent = self.sent().flat_map(|transfer| {
             let awaited = match transfer.ahead as i64 {
@@ -130,7 +130,7 @@ impl<'a> Here<'a> {
         self.nest.loops[self.level.0 - 1].extent
     }
 
-    /// What comes before its loop: the first iterations' transfers that are ahead.
+    /// The statements before its loop: the first iterations' transfers that are ahead.
     fn ahead_of_loop(&self) -> Vec<Statement> {
         let most = self.ahead.iter().map(|transfer| transfer.ahead as i64).max().unwrap_or(0);
         let begun = (0..self.extent().min(most)).flat_map(|iteration| {
@@ -140,7 +140,7 @@ impl<'a> Here<'a> {
         begun.collect()
     }
 
-    /// What comes after its loop: the ends of the last iterations' transfers.
+    /// The statements after its loop: the ends of the last iterations' transfers.
     fn after_loop(&self) -> Vec<Statement> {
         let ended = self.sent.iter().flat_map(|transfer| {
             let last = (self.extent() - transfer.ahead as i64).max(0)..self.extent();
