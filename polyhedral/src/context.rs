@@ -61,7 +61,7 @@ impl<'a> Context<'a> {
         &self.state.nest
     }
 
-    /// The depth inside the loops that the kernel shares with others.
+    /// The depth inside the loop that a step makes the kernel share with others, if any.
     pub(crate) fn shared_depth(&self) -> Depth {
         let position = self.state.together.and_then(|(at, _)| self.nest().find(at));
         Depth(position.map_or(0, |position| position + 1 - self.nest().distributed))

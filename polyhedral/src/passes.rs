@@ -1,5 +1,5 @@
-//! Passes over memory: consecutive statements of a block that run panel by panel, so that what one of them reads or writes is still in the
-//! cache when the next one needs it.
+//! Passes over memory: consecutive statements of a block run panel by panel, so that elements are still in the cache when the next
+//! statement needs them.
 //!
 //! ```text
 //! Q[i, j] = 4 * D[i, j] - ..        for i_panel in 0..256
@@ -15,7 +15,7 @@
 use crate::context::Context;
 use crate::error::LowerError;
 use crate::leaf::matrix_product;
-use crate::nest::{Definition, NodeId};
+use crate::nest::{Definition, Depth, NodeId};
 use crate::schedule::Schedule;
 use crate::state::State;
 use polyshard_dsl::{Rounds, Stage, Statement, Step};
@@ -74,6 +74,20 @@ struct Row {
     over: Option<(usize, i64, i64)>,
 }
 
+/// Rows that are cut, each with the number of its values in a panel.
+type Units = Vec<(Row, i64)>;
+
+/// A member, and what its schedule says about passes.
+struct Known<'a> {
+    member: &'a Member,
+    /// The indices along which it may join a pass, those of its output first.
+    rows: Vec<Row>,
+    /// Whether it is a product of matrices.
+    is_product: bool,
+    /// The values that it touches.
+    touched: Vec<Touched>,
+}
+
 /// Why kernels cannot run together.
 #[derive(Debug)]
 pub enum Refused {
@@ -97,30 +111,37 @@ impl Passes {
     /// Chooses the passes of kernels with these schedules, in these rounds, and adds the steps that cut them into panels of about `bytes`
     /// of all arrays of a pass.
     pub fn planned(members: &mut [Member], rounds: &[Rounds], bytes: usize) -> Self {
-        let mut passes = Self { asked: asked(members), ..Self::default() };
+        let asked = asked(members);
+        let known: Vec<Known<'_>> = members.iter().map(Known::new).collect();
         let around = |kernel: usize| rounds.iter().map(move |one| one.kernels.contains(&kernel));
+        let mut found: Vec<(Range<usize>, Units)> = Vec::new();
         let mut first = 0;
         while first < members.len() {
-            let block = members[first].statement.block;
-            let mut rows = if block.is_some() { rows(&members[first].schedule) } else { Vec::new() };
-            let mut end = first + 1;
+            let (block, mut rows, mut end) = (members[first].statement.block, known[first].rows.clone(), first + 1);
             while end < members.len().min(first + MOST)
+                && !rows.is_empty()
                 && block == members[end].statement.block
                 && around(first).eq(around(end))
             {
-                let left = shared(&rows, &members[first..end], &members[end]);
-                let left = affordable(&left, &members[first..=end], bytes);
+                let left = shared(&rows, &known[first..end], &known[end]);
+                let left = affordable(&left, &known[first..=end], bytes);
                 if left.is_empty() {
                     break;
                 }
                 (rows, end) = (left, end + 1);
             }
-            if end > first + 1 && cut(&mut members[first..end], &rows, bytes) {
-                passes.chosen.push(first..end);
+            if end > first + 1 {
+                found.push((first..end, panels(&known[first..end], &rows, bytes)));
             }
             first = end;
         }
-        passes
+        found.retain(|(_, units)| !units.is_empty());
+        for (group, units) in &found {
+            let members = &mut members[group.clone()];
+            let written = each_once(members.iter().map(|member| member.output.array()));
+            members.iter_mut().for_each(|one| one.schedule = in_panels(one.schedule.clone(), units, &written));
+        }
+        Self { asked, chosen: found.into_iter().map(|(group, _)| group).collect() }
     }
 
     /// Returns whether no kernels run together.
@@ -132,18 +153,20 @@ impl Passes {
     /// Makes kernels of the program of all kernels run together, as far as isl proves that they may.
     ///
     /// # Errors
-    /// If isl gives up, or a step asks for what is illegal.
+    /// If isl gives up, or a step asks for an illegal order.
     pub fn run_together(&self, members: &[Member], program: Program) -> Result<Program, Refused> {
         if self.is_empty() {
             return Ok(program);
         }
+        let depth = |kernel: usize| Depth(program.body().kernels[kernel].loops.len());
         let mut pairs = Vec::new();
         for group in self.chosen.iter().chain(self.asked.iter().map(|(group, _)| group)) {
             for (reader, writer) in
                 group.clone().flat_map(|reader| (group.start..reader).map(move |writer| (reader, writer)))
             {
                 let [own, other] = [reader, writer].map(|kernel| &members[kernel]);
-                if !reads(own, other.output).is_empty() && is_passed_on(other, own).map_err(Refused::Isl)? {
+                let is_read = !reads(own, other.output).is_empty() && depth(reader) == depth(writer);
+                if is_read && is_passed_on(other, own, depth(reader)).map_err(Refused::Isl)? {
                     pairs.push((KernelId(writer), KernelId(reader)));
                 }
             }
@@ -184,8 +207,7 @@ fn asked(members: &[Member]) -> Vec<(Range<usize>, StepId)> {
 }
 
 /// The indices of a kernel that may be divided into panels, those of its output first; none if steps have arranged its serial loops.
-fn rows(schedule: &Schedule) -> Vec<Row> {
-    let Ok(state) = schedule.state() else { return Vec::new() };
+fn rows(state: &State) -> Vec<Row> {
     let State { nest, kernel, .. } = state;
     let is_arranged = !state.communications.is_empty()
         || state.tensorized.is_some()
@@ -213,18 +235,29 @@ fn rows(schedule: &Schedule) -> Vec<Row> {
     [written, summed].concat()
 }
 
+impl<'a> Known<'a> {
+    fn new(member: &'a Member) -> Self {
+        let of_block = member.statement.block.and_then(|_| member.schedule.state().ok());
+        let rows = of_block.map_or_else(Vec::new, rows);
+        let touched = of_block.map_or_else(Vec::new, |state| touched(state, member, &rows));
+        let counts = |state: &State| state.kernel.vars().iter().map(|var| var.extent as i64).collect();
+        let is_product =
+            !rows.is_empty() && of_block.is_some_and(|state| matrix_product(&state.kernel, counts(state)).is_some());
+        Self { member, rows, is_product, touched }
+    }
+}
+
 /// Those of the rows of a pass along which another kernel may join its kernels.
-fn shared(found: &[Row], before: &[Member], next: &Member) -> Vec<Row> {
-    let own = rows(&next.schedule);
-    let (Ok(state), Ok(first)) = (next.schedule.state(), before[0].schedule.state()) else { return Vec::new() };
-    let reads_from = |writer: &Member| !reads(next, writer.output).is_empty();
-    if state.mesh != first.mesh || product(&next.schedule) && !before.iter().any(reads_from) {
+fn shared(found: &[Row], before: &[Known<'_>], next: &Known<'_>) -> Vec<Row> {
+    let mesh = |known: &Known<'_>| known.member.schedule.mesh().cloned().ok();
+    let reads_from = |writer: &Known<'_>| !reads(next.member, writer.member.output).is_empty();
+    if mesh(next) != mesh(&before[0]) || next.is_product && !before.iter().any(reads_from) {
         return Vec::new();
     }
     let fits = |row: &&Row| {
-        own.contains(row)
-            && before.iter().all(|writer| {
-                let (Ok(kernel), accesses) = (writer.schedule.kernel(), reads(next, writer.output)) else {
+        next.rows.contains(row)
+            && before.iter().all(|Known { member: writer, .. }| {
+                let (Ok(kernel), accesses) = (writer.schedule.kernel(), reads(next.member, writer.output)) else {
                     return false;
                 };
                 accesses.is_empty() || {
@@ -238,16 +271,15 @@ fn shared(found: &[Row], before: &[Member], next: &Member) -> Vec<Row> {
 
 /// Those of the rows along which panels read small arrays again and again, if any: a product packs an operand that all panels share in
 /// each of them. Rows before one have a single value in its panels.
-fn affordable(rows_of_all: &[Row], members: &[Member], bytes: usize) -> Vec<Row> {
+fn affordable(rows_of_all: &[Row], known: &[Known<'_>], bytes: usize) -> Vec<Row> {
     let most = bytes.saturating_mul(OF_PRODUCTS) as f64;
-    let products: Vec<_> =
-        members.iter().filter(|one| product(&one.schedule)).map(|one| touched(std::slice::from_ref(one))).collect();
     let is_affordable = |nth: usize| {
-        let units: Vec<(Row, i64)> = rows_of_all[..=nth].iter().map(|row| (*row, 1)).collect();
-        let again = |arrays: &Vec<Touched>| -> f64 {
-            arrays.iter().filter(|array| !array.has(&rows_of_all[nth])).map(|array| array.bytes(&units)).sum()
+        let units: Units = rows_of_all[..=nth].iter().map(|row| (*row, 1)).collect();
+        let again = |product: &Known<'_>| -> f64 {
+            let arrays = product.touched.iter().filter(|array| !array.has(&rows_of_all[nth]));
+            arrays.map(|array| array.bytes(&units)).sum()
         };
-        products.iter().all(|arrays| again(arrays) <= most)
+        known.iter().filter(|one| one.is_product).all(|product| again(product) <= most)
     };
     (0..rows_of_all.len()).filter(|nth| is_affordable(*nth)).map(|nth| rows_of_all[nth]).collect()
 }
@@ -263,14 +295,6 @@ fn reads(member: &Member, value: Name) -> Vec<&Access> {
     let Ok(kernel) = member.schedule.kernel() else { return Vec::new() };
     let tensors = kernel.inputs().iter().zip(&member.inputs).filter(|(_, read)| **read == value);
     tensors.flat_map(|(tensor, _)| kernel.accesses_of(tensor.name)).collect()
-}
-
-/// Whether a kernel is a matrix product.
-fn product(schedule: &Schedule) -> bool {
-    schedule.kernel().is_ok_and(|kernel| {
-        let counts = kernel.vars().iter().map(|var| var.extent as i64).collect();
-        matrix_product(kernel, counts).is_some()
-    })
 }
 
 /// An array of a pass: by dimension, the index that runs over it and the elements on a rank; and the bytes of an element.
@@ -307,47 +331,42 @@ impl Touched {
     }
 }
 
-/// The values that kernels touch, each once.
-fn touched(members: &[Member]) -> Vec<Touched> {
+/// The values that a kernel touches, each once.
+fn touched(state: &State, member: &Member, rows: &[Row]) -> Vec<Touched> {
+    let tensors = state.kernel.tensors().map(|tensor| tensor.name);
+    let values: Vec<(Name, &Name)> = tensors.zip(member.inputs.iter().chain([&member.output])).collect();
     let mut found: Vec<Touched> = Vec::new();
-    for Member { schedule, inputs, output, .. } in members {
-        let (Ok(state), rows) = (schedule.state(), rows(schedule)) else { continue };
-        let values = state.kernel.tensors().map(|tensor| tensor.name).zip(inputs.iter().chain([output]));
-        let values: Vec<(Name, &Name)> = values.collect();
-        for access in state.kernel.value().accesses().into_iter().chain([state.kernel.target()]) {
-            let Some((_, value)) = values.iter().find(|(tensor, _)| *tensor == access.tensor) else { continue };
-            if found.iter().all(|other| other.value != **value) {
-                found.push(Touched::new(state, access, **value, &rows));
-            }
+    for access in state.kernel.value().accesses().into_iter().chain([state.kernel.target()]) {
+        let value = values.iter().find(|(tensor, _)| *tensor == access.tensor).map(|(_, value)| **value);
+        if let Some(value) = value.filter(|value| found.iter().all(|other| other.value != *value)) {
+            found.push(Touched::new(state, access, value, rows));
         }
     }
     found
 }
 
-/// Adds the steps that cut kernels along rows into panels of about `bytes`; false if all fits in one.
-fn cut(members: &mut [Member], rows_of_all: &[Row], bytes: usize) -> bool {
-    let bytes =
-        (if members.iter().any(|one| product(&one.schedule)) { bytes.saturating_mul(OF_PRODUCTS) } else { bytes })
-            as f64;
-    let arrays = touched(members);
-    let mut units: Vec<(Row, i64)> = Vec::new();
+/// The rows along which kernels are cut into panels of about `bytes`; none if all fits in one.
+fn panels(known: &[Known<'_>], rows_of_all: &[Row], bytes: usize) -> Units {
+    let factor = if known.iter().any(|one| one.is_product) { OF_PRODUCTS } else { 1 };
+    let bytes = bytes.saturating_mul(factor) as f64;
+    let mut arrays: Vec<&Touched> = Vec::new();
+    for array in known.iter().flat_map(|one| &one.touched) {
+        if arrays.iter().all(|other| other.value != array.value) {
+            arrays.push(array);
+        }
+    }
+    let mut units = Units::new();
     for row in rows_of_all {
         let is_enough = arrays.iter().map(|array| array.bytes(&units)).sum::<f64>() <= bytes;
         if is_enough || units.last().is_some_and(|(_, unit)| *unit > 1) {
             break;
         }
-        units.push((*row, 1));
-        let of_one: f64 = arrays.iter().filter(|array| array.has(row)).map(|array| array.bytes(&units)).sum();
-        let unit = (bytes / of_one).clamp(1.0, row.extent.max(1) as f64) as i64;
-        units.last_mut().expect("it was pushed; this is a bug in polyshard").1 = unit;
+        let of_one = [&units[..], &[(*row, 1)]].concat();
+        let of_one: f64 = arrays.iter().filter(|array| array.has(row)).map(|array| array.bytes(&of_one)).sum();
+        units.push((*row, (bytes / of_one).clamp(1.0, row.extent.max(1) as f64) as i64));
     }
     units.retain(|(row, unit)| *unit < row.extent);
-    if units.is_empty() {
-        return false;
-    }
-    let written = each_once(members.iter().map(|member| member.output.array()));
-    members.iter_mut().for_each(|one| one.schedule = in_panels(one.schedule.clone(), &units, &written));
-    true
+    units
 }
 
 /// The schedule with these rows cut into panels, whose loops are outermost and shared with the kernels that write these arrays.
@@ -380,13 +399,10 @@ fn free_name(schedule: &Schedule, of: Name, what: &str) -> Name {
     names.find(is_free).expect("some name is free; this is a bug in polyshard")
 }
 
-/// Whether a kernel reads of what another one writes, in each iteration of the loops that they share, what the same iteration has written.
-fn is_passed_on(write: &Member, read: &Member) -> Result<bool, LowerError> {
+/// Whether each iteration of the loops at this depth, which two kernels share, has written all elements that it reads of a value.
+fn is_passed_on(write: &Member, read: &Member, depth: Depth) -> Result<bool, LowerError> {
     let [writer, reader] = [Context::new(&write.schedule)?, Context::new(&read.schedule)?];
-    let (output, depth) = (writer.kernel().target(), writer.shared_depth());
-    if reader.shared_depth() != depth || depth.0 == 0 {
-        return Ok(false);
-    }
+    let output = writer.kernel().target();
     let written = writer.relations.exact(depth, &output.index);
     let holds = || {
         let written = writer.relation(&written)?;

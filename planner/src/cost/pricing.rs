@@ -48,9 +48,14 @@ impl<'a> Pricing<'a> {
             let more = match span.statements {
                 _ if span.kernel.is_some() => {
                     let kernels = body.kernels_of(span);
-                    let [pass, apart] = body.through_memory(&kernels);
                     // Kernels that run together find panels of each other's arrays in the cache.
-                    let moved = if kernels.len() > 1 { pass as f64 / apart.max(1) as f64 } else { 1.0 };
+                    let moved = match kernels.len() {
+                        0 | 1 => 1.0,
+                        _ => {
+                            let [pass, apart] = body.through_memory(&kernels);
+                            pass as f64 / apart.max(1) as f64
+                        }
+                    };
                     let of_kernels = kernels
                         .into_iter()
                         .map(|kernel| self.nest(&body.nest(kernel), body.in_place(kernel), moved, &first, parts));

@@ -11,9 +11,10 @@
 //! writes them again. It is decided here by the closed forms of both leaves, and by isl where the kernels were lowered.
 //! Tests: `tests/it/passes.rs`.
 
+use super::body::{Id, numbers};
 use super::{ArrayKind, Body};
 use crate::expr::{Expr, Ranges, Symbol};
-use crate::ids::{ArrayId, CounterId, Depth, KernelId, LoopId, TensorId};
+use crate::ids::{ArrayId, CounterId, Depth, KernelId, TensorId};
 use crate::nest::{Direction, LeafAccess, LoweredKernel, NestView, Region, Transfer};
 use crate::proof::{Proof, Property};
 use crate::statement::{LeafPart, Statement};
@@ -70,12 +71,20 @@ impl Body {
     ) -> Vec<(KernelId, String)> {
         let places = Places::new(self);
         let (mut passes, mut refused) = (Vec::new(), Vec::new());
+        let mut is_listed = vec![false; self.kernels.len()];
         for kernels in lists {
             let mut joined: Vec<KernelId> = Vec::new();
             for &next in kernels {
-                if let Err(why) = self.may_join(&joined, next, &places, &is_proved) {
+                let mut refuse = |why: &str| {
                     let written = self.arrays[self.kernels[next.0].writes().0].name;
                     refused.push((next, format!("the kernel that writes `{written}` {why}")));
+                };
+                if std::mem::replace(&mut is_listed[next.0], true) {
+                    refuse("runs together with others already");
+                    continue;
+                }
+                if let Err(why) = self.may_join(&joined, next, &places, &is_proved) {
+                    refuse(&why);
                     passes.push(std::mem::take(&mut joined));
                 }
                 joined.push(next);
@@ -227,10 +236,10 @@ impl Body {
     fn forget_loops(&mut self) {
         let mut stays = vec![false; self.loops.len()];
         self.kernels.iter().flat_map(|row| &row.loops).for_each(|id| stays[id.0] = true);
-        let number = |id: LoopId| LoopId(stays[..id.0].iter().filter(|stays| **stays).count());
+        let numbers = numbers(&stays);
         self.each_id(&mut |_, id| {
-            if let super::body::Id::Loop(id) = id {
-                *id = number(*id);
+            if let Id::Loop(id) = id {
+                id.0 = numbers[id.0];
             }
         });
         let mut stays = stays.iter();
@@ -291,7 +300,7 @@ impl Places {
     }
 }
 
-/// Checks that what a leaf reads of a tensor in an iteration is what another leaf has written in the same one, in its rank's shard.
+/// Checks that each element of a tensor that a leaf reads in an iteration was written by another leaf in the same one, in its rank's shard.
 fn passes_on(writer: &NestView<'_>, reader: &NestView<'_>, tensor: TensorId) -> Result<(), String> {
     let name = reader.tensor_name(tensor);
     let refused =

@@ -434,6 +434,15 @@ impl Body {
     }
 }
 
+/// The numbers of rows after those that do not stay are removed.
+pub(super) fn numbers(stays: &[bool]) -> Vec<usize> {
+    let number = |next: &mut usize, stays: &bool| {
+        *next += usize::from(*stays);
+        Some(*next - usize::from(*stays))
+    };
+    stays.iter().scan(0, number).collect()
+}
+
 impl Span<'_> {
     /// Whether it has a number on a page.
     pub(super) fn is_counted(&self) -> bool {

@@ -15,7 +15,7 @@
 //! Tests: `program/tests/it/refused/kept.rs`.
 
 use super::Body;
-use super::body::Id;
+use super::body::{Id, numbers};
 use crate::ids::{ArrayId, KernelId};
 use crate::nest::{LeafOp, NestView, Region, Tile, Transfer, TransferView};
 use crate::proof::{Proof, Property};
@@ -128,11 +128,7 @@ impl Body {
     /// Removes transfers between arrays and tiles that their kernels do not use.
     pub fn forget_unused(&mut self) {
         let stays: Vec<_> = (0..self.transfers.len()).map(|number| self.is_used(number)).collect();
-        let numbers = stays.iter().scan(0, |next, stays| {
-            *next += usize::from(*stays);
-            Some(*next - usize::from(*stays))
-        });
-        let numbers: Vec<usize> = numbers.collect();
+        let numbers = numbers(&stays);
         self.each_id(&mut |_, id| {
             if let Id::Transfer(id) = id {
                 id.0 = numbers[id.0];
