@@ -181,6 +181,13 @@ fn a_step_makes_statements_run_together_or_says_why_they_cannot() {
         "block `block`: no statement that writes one of `B` and `w` has the loop `ii`; the indices are `i`, `j` and `k`"
     ]
     .assert_eq(&other.expect_err("no such loop"));
+    // One statement in two passes.
+    let panels = ".distribute([i], [io], [ii]).shard(A, i @ x).split(ii, it, in, 2)";
+    let twice = by_step(&format!(
+        "{panels}.of(B).together([B, w], it).of(w).together([B, w], it).of_all().of(y).together([y], it)"
+    ));
+    let twice = twice.expect_err("`y` is in both");
+    assert!(twice.contains("`y` runs together with others already"), "{twice}");
     let none = by_step(&format!("{start}.apart(q)"));
     expect_test::expect!["block `block`: no statement writes the array `q`; the indices are `i`, `j` and `k`"]
         .assert_eq(&none.expect_err("no such array"));

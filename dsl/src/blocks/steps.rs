@@ -247,11 +247,6 @@ impl<'a> Divided<'a> {
             }
             // It decides whether kernels join a pass, and adds no step to them.
             Step::Apart { tensor } => return is_of(*tensor),
-            Step::Together { tensors, at: around } => {
-                let has = tensors.iter().any(|tensor| is_of(*tensor)) && self.has(*around);
-                self.steps.extend(has.then(|| (step.clone(), at)));
-                return has;
-            }
             Step::Shard { .. } => {}
             _ if self.of.is_some_and(|tensor| !is_of(tensor)) => return false,
             _ => {}
@@ -282,6 +277,11 @@ impl<'a> Divided<'a> {
             }
             Step::Rotate { t, .. } if self.has(*t) => self.steps.push((step.clone(), at)),
             Step::Tensorize { loops, .. } if loops.iter().all(|index| self.has(*index)) => {
+                self.steps.push((step.clone(), at));
+            }
+            Step::Together { tensors, at: around }
+                if self.has(*around) && tensors.iter().any(|tensor| is_of(*tensor)) =>
+            {
                 self.steps.push((step.clone(), at));
             }
             Step::Pipeline { t, .. } if self.has(*t) => {
