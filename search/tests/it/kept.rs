@@ -99,6 +99,27 @@ fn a_kernel_keeps_its_shardings_on_the_best_mesh() {
 }
 
 #[test]
+fn kernels_in_sequence_keep_a_sharding_on_the_best_mesh() {
+    let machine = Machine::preset("a100").expect("a machine").with_counts(&[4, 1]).expect("counts");
+    let product = kernel! {
+        fn matmul(A: [f32; 4096, 4096], B: [f32; 4096, 4096]) -> C: [f32; 4096, 4096] { C[m, n] += A[m, k] * B[k, n] }
+    };
+    let search = SequenceSearch::new(4, &machine).stage(&product, ["X", "V"], "Y").stage(&product, ["Y", "W"], "Z");
+    let kept = search.shard("Y", [dim(1).at("x")]);
+    let best = kept.find().expect("a schedule");
+    for extent in 1..=4 {
+        let there = kept.clone().on(&Mesh::new([("x", extent)])).find().expect("a schedule");
+        // Only the program that is best without it is pipelined.
+        if there.schedules().iter().any(|schedule| schedule.steps().any(|step| step.method() == "pipeline")) {
+            assert!(extent > 1, "nothing is in flight on one rank");
+            continue;
+        }
+        let [best, there] = [&best, &there].map(|choice| choice.cost().seconds());
+        assert!(best <= 1.0001 * there, "{best} s is not the best: {there} s on {extent} ranks");
+    }
+}
+
+#[test]
 fn what_a_search_does_not_keep_is_refused_at_its_step() {
     let machine = machine(4, 10.0);
     let (i, m) = (Var::new("i"), Var::new("m"));
