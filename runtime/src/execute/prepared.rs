@@ -329,7 +329,7 @@ impl<'a, T: Element> Prepared<'a, T> {
 
     /// As [`run`](Self::run), but continues from the contents of `output`; `=` overwrites the elements that the kernel writes, and no
     /// others, and a move overwrites all of them. Rounds start anew, and so do kernels that [continue] other arrays; both overwrite all
-    /// elements that have a value after them.
+    /// elements that have a value after them. Others keep what was there, or begin as the sums of their kernel do.
     ///
     /// [continue]: polyshard_program::LoweredKernel::continues
     ///
