@@ -24,7 +24,7 @@ const ON_A_CUBE: [&str; 4] = ["johnson", "solomonik", "cosma", "cosma --memory 2
 /// Products on meshes of one axis.
 const ON_A_LINE: [&str; 3] = ["ag_gemm", "gemm_rs", "gemm_rs --ring"];
 /// Examples other than products of two matrices, each with sizes of which the first divides.
-const TENSORS: [(&str, [&str; 3]); 13] = [
+const TENSORS: [(&str, [&str; 3]); 14] = [
     ("mttkrp", ["12,24,6,8", "13,7,10,5", "2,1,3,1"]),
     ("tucker", ["12,24,6,6,4,12", "13,7,10,5,3,2", "2,1,3,1,2,1"]),
     ("syrk", ["24,12", "37,23", "2,3"]),
@@ -38,9 +38,16 @@ const TENSORS: [(&str, [&str; 3]); 13] = [
     ("heat --steps 7", ["8,6,4", "7,5,6", "2,1,3"]),
     ("heat --points 27", ["8,6,4", "7,5,6", "2,1,3"]),
     ("cg", ["12,8", "7,11", "2,3"]),
+    ("wave", ["24,12", "37,23", "2,3"]),
+];
+/// Layers of networks on meshes of one axis, each with sizes of which the first divides.
+const LAYERS: [(&str, [&str; 3]); 3] = [
+    ("layernorm", ["24,12", "37,23", "2,3"]),
+    ("attention", ["2,12,24,8", "3,17,23,5", "1,2,3,1"]),
+    ("mlp", ["24,12,6,8", "37,13,23,5", "2,3,1,1"]),
 ];
 /// Rounds on meshes of one axis.
-const ROUNDS: [&str; 2] = ["power", "jacobi"];
+const ROUNDS: [&str; 3] = ["power", "jacobi", "restarted"];
 const TYPES: [&str; 4] = ["f32", "f64", "i32", "i64"];
 
 /// Runs an example, given with its arguments, and returns what it printed.
@@ -92,7 +99,7 @@ fn every_example_is_right_on_the_sizes_it_has_by_default() {
     for line in ["summa", "johnson", "solomonik", "cosma", "gemm_rs", "gemm_rs --ring"] {
         check_answer(Start::Plain, line);
     }
-    for (name, _) in TENSORS {
+    for (name, _) in TENSORS.into_iter().chain(LAYERS) {
         check_answer(Start::Plain, name);
     }
     for name in ROUNDS {
@@ -113,6 +120,13 @@ fn tensors_are_right_on_threads_on_any_mesh_and_size() {
     for (name, sizes) in TENSORS {
         for size in sizes {
             for mesh in meshes(name.split(' ').next().expect("a name")) {
+                check_answer(Start::Plain, &format!("{name} --mesh {mesh} --size {size}"));
+            }
+        }
+    }
+    for (name, sizes) in LAYERS {
+        for size in sizes {
+            for mesh in [1, 2, 3, 5] {
                 check_answer(Start::Plain, &format!("{name} --mesh {mesh} --size {size}"));
             }
         }
