@@ -11,11 +11,12 @@
 
 use clap::Parser;
 use polyshard::launched_ranks;
+use polyshard::ndarray::ArrayD;
 use polyshard::prelude::*;
 use std::error::Error;
 use std::time::Instant;
 
-/// Y[p, q, r] = sum of X[i, j, k]·A[i, p]·B[j, q]·C[k, r], as a sequence of three products.
+/// Y[p, q, r] = sum of X[i, j, k]·A[i, p]·B[j, q]·C[k, r], as three products.
 #[derive(Parser)]
 #[command(after_help = "Examples:
   cargo run --release --example tucker -- --mesh 2x2x2 --explain
@@ -43,56 +44,75 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     };
     let mesh = args.mesh.clone().unwrap_or_else(|| Mesh::balanced(["x", "y", "z"], launched_ranks().unwrap_or(8)));
     let [x, y, z] = mesh.axes();
-    vars!(i, j, k, p, q, r, io, jo, ko, po, qo, ii, ji, ki, pi, qi);
-    let along_i = kernel! {
-        fn along_i(X: [f32; d0, d1, d2], A: [f32; d0, r0]) -> U: [f32; r0, d1, d2] { U[p, j, k] += X[i, j, k] * A[i, p] }
+    let tucker = kernel! {
+        fn tucker(X: [f32; d0, d1, d2], A: [f32; d0, r0], B: [f32; d1, r1], C: [f32; d2, r2]) -> Y: [f32; r0, r1, r2] {
+            let U[p, j, k] = X[i, j, k] * A[i, p];
+            let V[p, q, k] = U[p, j, k] * B[j, q];
+            Y[p, q, r] = V[p, q, k] * C[k, r];
+        }
     };
-    let along_i = along_i
+    vars!(i, j, k, p, q, r, io, jo, ko, po, qo, ii, ji, ki, pi, qi);
+    let program = tucker
+        .of("U")
         .distribute([i, j, k], [io, jo, ko], [ii, ji, ki], &mesh)
+        .of("V")
+        .distribute([p, j, k], [po, jo, ko], [pi, ji, ki], &mesh)
+        .of("Y")
+        .distribute([p, q, k], [po, qo, ko], [pi, qi, ki], &mesh)
+        .of_all()
         .shard("X", [i.at(x), j.at(y), k.at(z)])
         .shard("A", [i.at(x).at([y, z])])
-        .shard("U", [p.at(x), j.at(y), k.at(z)])
-        .tensorize([p, ji, ki, ii]);
-    let along_j = kernel! {
-        fn along_j(U: [f32; r0, d1, d2], B: [f32; d1, r1]) -> V: [f32; r0, r1, d2] { V[p, q, k] += U[p, j, k] * B[j, q] }
-    };
-    let along_j = along_j
-        .distribute([p, j, k], [po, jo, ko], [pi, ji, ki], &mesh)
-        .shard("U", [p.at(x), j.at(y), k.at(z)])
         .shard("B", [j.at(y).at([x, z])])
-        .shard("V", [p.at(x), q.at(y), k.at(z)])
-        .tensorize([pi, q, ki, ji]);
-    let along_k = kernel! {
-        fn along_k(V: [f32; r0, r1, d2], C: [f32; d2, r2]) -> Y: [f32; r0, r1, r2] { Y[p, q, r] += V[p, q, k] * C[k, r] }
-    };
-    let along_k = along_k
-        .distribute([p, q, k], [po, qo, ko], [pi, qi, ki], &mesh)
-        .shard("V", [p.at(x), q.at(y), k.at(z)])
         .shard("C", [k.at(z).at([x, y])])
+        .shard("U", [p.at(x), j.at(y), k.at(z)])
+        .shard("V", [p.at(x), q.at(y), k.at(z)])
         .shard("Y", [p.at(x), q.at(y), r.at(z)])
-        .tensorize([pi, qi, r, ki]);
-    let stages = [along_i.lower()?, along_j.lower()?, along_k.lower()?];
+        .lower()?;
     if args.explain {
-        polyshard::exit(0, stages.map(|stage| stage.explain()).join("\n"));
+        polyshard::exit(0, program.explain());
     }
-    let [first, second, third] = &stages;
-    let sequence = Sequence::new().stage(first, ["X", "A"], "U").stage(second, ["U", "B"], "V");
-    let tucker = sequence.stage(third, ["V", "C"], "Y").build()?;
 
-    polyshard::spmd(mesh.size(), |world| {
-        let x = DistArray::from_fn(world, tucker.sharding("X"), |index| f32::random(1, index))?;
-        let a = DistArray::from_fn(world, tucker.sharding("A"), |index| f32::random(2, index))?;
-        let b = DistArray::from_fn(world, tucker.sharding("B"), |index| f32::random(3, index))?;
-        let c = DistArray::from_fn(world, tucker.sharding("C"), |index| f32::random(4, index))?;
-        let start = Instant::now();
-        let y = tucker.run(world, &[&x, &a, &b, &c])?;
-        let (seconds, received) = (start.elapsed().as_secs_f64(), world.bytes_received());
-        let error = tucker.verify(world, &[&x, &a, &b, &c], &[&y], 1e-4)?;
-        if world.is_root() {
+    let wrong = polyshard::spmd(mesh.size(), |world| {
+        let x = DistArray::from_fn(world, program.sharding("X"), |index| f32::random(1, index))?;
+        let a = DistArray::from_fn(world, program.sharding("A"), |index| f32::random(2, index))?;
+        let b = DistArray::from_fn(world, program.sharding("B"), |index| f32::random(3, index))?;
+        let c = DistArray::from_fn(world, program.sharding("C"), |index| f32::random(4, index))?;
+        let mut prepared = program.prepare(world)?;
+        let (start, before) = (Instant::now(), world.bytes_received());
+        let y = prepared.run(&[&x, &a, &b, &c])?;
+        let (seconds, received) = (start.elapsed().as_secs_f64(), world.bytes_received() - before);
+        let error = program.verify(world, &[&x, &a, &b, &c], &[&y], 1e-4)?;
+        let whole = [x.gather(world)?, a.gather(world)?, b.gather(world)?, c.gather(world)?, y.gather(world)?];
+        if let [Some(x), Some(a), Some(b), Some(c), Some(y)] = whole {
             println!("{seconds:.6} s, {received} bytes received by rank 0");
             println!("largest error against the sequential reference: {error:e}");
+            // In f64, and the dimensions in the opposite order.
+            let x: Vec<f64> = x.iter().map(|&element| f64::from(element)).collect();
+            let without_k = along_last(&x, d0 * d1, &c);
+            let without_j = along_last(&without_k, r2 * d0, &b);
+            let core = along_last(&without_j, r1 * r2, &a);
+            let distances = core.iter().zip(&y).map(|(core, &found)| (core - f64::from(found)).abs());
+            let distance = distances.max_by(f64::total_cmp).unwrap_or(0.0);
+            println!("largest distance from products in f64: {distance:e}");
+            let largest = core.iter().copied().map(f64::abs).fold(0.0, f64::max);
+            // NaN is above all numbers in this order.
+            let is_wrong = distance.total_cmp(&(1e-4 * largest)).is_gt();
+            return Ok(is_wrong.then(|| format!("products in f64 differ by {distance:e}, and are up to {largest:e}")));
         }
-        Ok(())
+        Ok(None)
     })?;
-    Ok(())
+    wrong.into_iter().flatten().next().map_or(Ok(()), |wrong| Err(wrong.into()))
+}
+
+/// The product with a matrix along the last dimension of a tensor, of so many rows; the new dimension is the first.
+fn along_last(tensor: &[f64], rows: usize, matrix: &ArrayD<f32>) -> Vec<f64> {
+    let &[extent, rank] = matrix.shape() else { unreachable!("a matrix has two dimensions") };
+    let mut product = Vec::with_capacity(rank * rows);
+    for p in 0..rank {
+        for row in 0..rows {
+            let row = &tensor[row * extent..(row + 1) * extent];
+            product.push(row.iter().enumerate().map(|(i, element)| element * f64::from(matrix[[i, p]])).sum());
+        }
+    }
+    product
 }
