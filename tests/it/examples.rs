@@ -24,7 +24,7 @@ const ON_A_CUBE: [&str; 4] = ["johnson", "solomonik", "cosma", "cosma --memory 2
 /// Products on meshes of one axis.
 const ON_A_LINE: [&str; 3] = ["ag_gemm", "gemm_rs", "gemm_rs --ring"];
 /// Examples other than products of two matrices, each with sizes of which the first divides.
-const TENSORS: [(&str, [&str; 3]); 14] = [
+const TENSORS: [(&str, [&str; 3]); 15] = [
     ("mttkrp", ["12,24,6,8", "13,7,10,5", "2,1,3,1"]),
     ("tucker", ["12,24,6,6,4,12", "13,7,10,5,3,2", "2,1,3,1,2,1"]),
     ("syrk", ["24,12", "37,23", "2,3"]),
@@ -38,6 +38,7 @@ const TENSORS: [(&str, [&str; 3]); 14] = [
     ("heat --steps 7", ["8,6,4", "7,5,6", "2,1,3"]),
     ("heat --points 27", ["8,6,4", "7,5,6", "2,1,3"]),
     ("cg", ["12,8", "7,11", "2,3"]),
+    ("plate", ["12,6", "11,7", "3,4"]),
     ("wave", ["24,12", "37,23", "2,3"]),
 ];
 /// Layers of networks on meshes of one axis, each with sizes of which the first divides.
