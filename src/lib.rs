@@ -206,14 +206,20 @@ pub mod __private {
     pub use polyshard_layout::Name;
     pub use polyshard_polyhedral::Schedule;
     pub use polyshard_program::{
-        Access, Affine, Assign, Comparison, Conditional, Continued, DType, Function, KernelSpec, Modulus, Number,
-        ScalarType, Value, extent,
+        Access, Affine, Assign, Comparison, Conditional, Continued, DType, Extent, Field, Function, KernelSpec,
+        Modulus, Number, Running, RunningForm, ScalarType, Value, extent,
     };
 
     /// Returns a number of rounds; one that does not fit is refused later.
     #[must_use]
     pub fn rounds(times: i128) -> u64 {
         u64::try_from(times).unwrap_or(u64::MAX)
+    }
+
+    /// Returns an extent as the value of a scalar.
+    #[must_use]
+    pub fn whole(value: impl Extent) -> Number {
+        i64::try_from(extent(value)).map_or(Number::Float(f64::INFINITY), Number::Int)
     }
 
     /// Returns the bound below which a scalar ends rounds.

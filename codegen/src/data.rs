@@ -11,7 +11,7 @@
 //! ```
 
 use polyshard_layout::Name;
-use polyshard_program::{Access, Affine, Assign, Conditional, Modulus, Number, Value};
+use polyshard_program::{Access, Affine, Assign, Conditional, Field, Modulus, Number, Running, RunningForm, Value};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
@@ -75,9 +75,39 @@ impl Data {
     /// Returns the expression for a statement's assignment operator.
     #[must_use]
     pub fn assign(&self, assign: Assign) -> TokenStream {
+        let p = &self.path;
+        if let Assign::Running(running) = assign {
+            let running = self.running(running);
+            return quote!(#p Assign::Running(#running));
+        }
         // Variants print as they are named.
-        let (p, variant) = (&self.path, format_ident!("{assign:?}"));
+        let variant = format_ident!("{assign:?}");
         quote!(#p Assign::#variant)
+    }
+
+    /// The expression for a running reduction.
+    fn running(&self, running: Running) -> TokenStream {
+        let p = &self.path;
+        let RunningForm { name, fields, lets, means, row, size } = running.form();
+        let fields = fields.iter().map(|Field { name, initial, combined }| {
+            let (name, initial, combined) = (self.name(*name), self.value(initial), self.value(combined));
+            quote!(#p Field { name: #name, initial: #initial, combined: #combined })
+        });
+        let lets = lets.iter().map(|(name, value)| {
+            let (name, value) = (self.name(*name), self.value(value));
+            quote!((#name, #value))
+        });
+        let (name, means) = (self.name(*name), means.iter().map(|value| self.value(value)));
+        quote! {
+            #p Running::new(#p RunningForm {
+                name: #name,
+                fields: ::std::vec![#(#fields),*],
+                lets: ::std::vec![#(#lets),*],
+                means: ::std::vec![#(#means),*],
+                row: #row,
+                size: #size,
+            }).expect("it was proved when the kernel was compiled")
+        }
     }
 
     /// Returns the expression for a value.

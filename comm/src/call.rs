@@ -157,6 +157,7 @@ fn verb(op: ReduceOp) -> &'static str {
         ReduceOp::Product => "product",
         ReduceOp::Max => "max",
         ReduceOp::Min => "min",
+        ReduceOp::Records(_) => "running reduction",
     }
 }
 

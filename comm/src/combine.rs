@@ -32,9 +32,12 @@ pub fn combine(dtype: DType, op: ReduceOp, into: &mut [u8], with: &[u8]) {
 /// As [`combine`].
 pub fn combine_terms<'a>(dtype: DType, op: ReduceOp, into: &mut [u8], others: impl Iterator<Item = &'a [u8]> + Clone) {
     // Whole elements of any type.
-    const BYTES: usize = CHUNK * size_of::<u64>();
-    for (nth, into) in into.chunks_mut(BYTES).enumerate() {
-        let chunk = nth * BYTES..nth * BYTES + into.len();
+    let bytes = match op {
+        ReduceOp::Records(records) => records.size() * dtype.size(),
+        _ => CHUNK * size_of::<u64>(),
+    };
+    for (nth, into) in into.chunks_mut(bytes).enumerate() {
+        let chunk = nth * bytes..nth * bytes + into.len();
         others.clone().for_each(|term| combine(dtype, op, into, &term[chunk.clone()]));
     }
 }
@@ -51,6 +54,12 @@ pub fn combine_in_chunks<'a, T: Combine + Pod, I: Iterator<Item = &'a [T]>>(
     terms: impl Fn(Range<usize>) -> I,
     mut put: impl FnMut(Range<usize>, &[T]),
 ) {
+    if let ReduceOp::Records(records) = op {
+        let mut terms = terms(0..len);
+        let mut sums = terms.next().expect("a group has a member; this is a bug in polyshard").to_vec();
+        terms.for_each(|term| records.combine(&mut sums, term));
+        return put(0..len, &sums);
+    }
     for start in (0..len).step_by(CHUNK) {
         let chunk = start..len.min(start + CHUNK);
         let sums = &mut sums[..chunk.len()];
@@ -68,6 +77,15 @@ fn typed<T: Combine + Pod>(op: ReduceOp, into: &mut [u8], with: &[u8]) {
         ReduceOp::Product => each(into, with, |left: T, right| left.combined(ReduceOp::Product, right)),
         ReduceOp::Max => each(into, with, |left: T, right| left.combined(ReduceOp::Max, right)),
         ReduceOp::Min => each(into, with, |left: T, right| left.combined(ReduceOp::Min, right)),
+        ReduceOp::Records(records) => {
+            // Messages need not be aligned.
+            let aligned = |bytes: &[u8]| -> Vec<T> {
+                bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()
+            };
+            let mut held = aligned(into);
+            records.combine(&mut held, &aligned(with));
+            into.copy_from_slice(cast_slice(&held));
+        }
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) type Variable<'a> = &'a dyn Fn(&Ident) -> Ident;
 
 /// Returns the schedule with no steps.
 pub(crate) fn schedule(kernel: &Checked, variable: Variable<'_>) -> TokenStream {
-    let (p, spec) = (private(), spec(kernel, variable));
+    let (p, spec) = (private(), spec(kernel, &extents_of(kernel), variable));
     quote! { #p::Schedule::from_spec(#spec) }
 }
 
@@ -34,8 +34,9 @@ pub(crate) fn block(block: &CheckedBlock, variable: Variable<'_>) -> TokenStream
         let all = all.iter().map(name_of);
         quote!(::std::vec![#(#all),*])
     };
+    let extents: Vec<Ident> = block.kernels.iter().flat_map(|part| extents_of(&part.kernel)).collect();
     let kernels = block.kernels.iter().map(|CheckedPart { kernel, previous, reads, writes }| {
-        let (kernel, inputs, output) = (spec(kernel, variable), names(reads), name_of(writes));
+        let (kernel, inputs, output) = (spec(kernel, &extents, variable), names(reads), name_of(writes));
         let previous = match previous {
             None => quote!(::std::option::Option::None),
             Some(Continued { array, adds }) => {
@@ -69,6 +70,10 @@ pub(crate) fn block(block: &CheckedBlock, variable: Variable<'_>) -> TokenStream
         let array = name_of(array);
         quote!((#row, #array))
     });
+    let records = block.records.iter().map(|(array, targets)| {
+        let (array, targets) = (name_of(array), names(targets));
+        quote!((#array, #targets))
+    });
     let (name, arrays, parameters) = (name_of(&block.name), names(&block.arrays), block.parameters);
     quote! {
         #p::Schedule::from_block(#p::BlockSpec {
@@ -80,12 +85,13 @@ pub(crate) fn block(block: &CheckedBlock, variable: Variable<'_>) -> TokenStream
             results: ::std::vec![#(#results),*],
             indices: ::std::vec![#(#indices),*],
             unset: ::std::vec![#(#unset),*],
+            records: ::std::vec![#(#records),*],
         })
     }
 }
 
-/// The kernel as data.
-fn spec(kernel: &Checked, variable: Variable<'_>) -> TokenStream {
+/// The kernel as data. A scalar that is one of these `extents`, too, is a whole number of any type.
+fn spec(kernel: &Checked, extents: &[Ident], variable: Variable<'_>) -> TokenStream {
     let p = private();
     let tensor = |Tensor { name, extents, .. }: &Tensor| {
         let (name, extents) = (name_of(name), extents.iter().map(extent));
@@ -103,7 +109,13 @@ fn spec(kernel: &Checked, variable: Variable<'_>) -> TokenStream {
         let (text, value) = (data().name(*text), extent(value));
         quote!((#text, #value))
     });
-    let scalars = kernel.scalars.iter().map(|captured| scalar(captured, &variable(captured), &kernel.element));
+    let scalars = kernel.scalars.iter().map(|captured| match extents.contains(captured) {
+        true => {
+            let (name, variable) = (name_of(captured), variable(captured));
+            quote_spanned!(captured.span()=> (#name, #p::whole(#variable)))
+        }
+        false => scalar(captured, &variable(captured), &kernel.element),
+    });
     let data = data();
     let (target, assign, value) = (data.access(&kernel.target), data.assign(kernel.assign), data.value(&kernel.value));
     quote! {
@@ -120,6 +132,16 @@ fn spec(kernel: &Checked, variable: Variable<'_>) -> TokenStream {
             value: #value,
         }
     }
+}
+
+/// The names that are extents of a kernel's tensors.
+fn extents_of(kernel: &Checked) -> Vec<Ident> {
+    let tensors = kernel.inputs.iter().chain([&kernel.output]);
+    let alone = |extent: &Expr| match extent {
+        Expr::Path(path) => path.path.get_ident().cloned(),
+        _ => None,
+    };
+    tensors.flat_map(|tensor| tensor.extents.iter().filter_map(alone)).collect()
 }
 
 /// Returns the path of the items that generated code uses.

@@ -18,6 +18,7 @@
 
 mod names;
 mod prune;
+mod records;
 pub(crate) mod spec;
 mod steps;
 
@@ -28,6 +29,7 @@ use spec::{BlockMistake, IndexExtent, without_value};
 use crate::check::index::{alone, identifiers};
 use crate::errors::{Errors, error, error_at, listed};
 use crate::name::{array, moved, name, version};
+use crate::reductions::Reduction;
 use crate::rounds::{DEEPEST, Repeated, Rounds};
 use crate::syntax::{Block, Function, Item, Line, Range, Repeat, Returned, Statement, Tensor};
 use crate::value::{Access, BinaryOp, Condition, Value};
@@ -52,6 +54,8 @@ pub(crate) struct Elaborated {
     pub(crate) unset: Vec<(usize, Ident)>,
     /// The arrays that have versions, parameters first.
     pub(crate) arrays: Vec<Ident>,
+    /// The arrays of records, each with those that a running reduction writes.
+    pub(crate) records: Vec<(Ident, Vec<Ident>)>,
 }
 
 /// A kernel of a block.
@@ -98,6 +102,11 @@ pub(crate) fn pairs(all: &[(Ident, Ident)]) -> Vec<(Name, Name)> {
     all.iter().map(|(one, other)| (name(one), name(other))).collect()
 }
 
+/// The names of arrays of records, and of those that are written by them.
+pub(crate) fn of_records(all: &[(Ident, Vec<Ident>)]) -> Vec<(Name, Vec<Name>)> {
+    all.iter().map(|(array, targets)| (name(array), targets.iter().map(name).collect())).collect()
+}
+
 /// The extents of indices, where they are numbers.
 pub(crate) fn extents(indices: &[Bound], values: &Values) -> Vec<IndexExtent> {
     let extent = |Bound { index, array, dim, extent, access }: &Bound| {
@@ -135,6 +144,7 @@ struct Elaborator<'a> {
     /// By name of an index: its extent.
     extents: HashMap<String, Expr>,
     versions: &'a mut Versions,
+    reductions: &'a [Reduction],
     /// The arrays with a sharding of their own, which are copied.
     sharded: &'a [Name],
     /// The versions that statements write or rounds carry, by name, with the number of rounds around them.
@@ -150,6 +160,7 @@ pub(crate) fn elaborate(
     function: Function,
     before: &[(Ident, Ident)],
     versions: &mut Versions,
+    reductions: &[Reduction],
     sharded: &[Name],
 ) -> Result<Elaborated> {
     let Function { vis, name, inputs, results, items, .. } = function;
@@ -170,6 +181,7 @@ pub(crate) fn elaborate(
         indices: Vec::new(),
         unset: Vec::new(),
         arrays: Vec::new(),
+        records: Vec::new(),
     };
     let mut elaborator = Elaborator {
         name,
@@ -179,6 +191,7 @@ pub(crate) fn elaborate(
         numbers: HashMap::new(),
         extents: HashMap::new(),
         versions,
+        reductions,
         sharded,
         made: HashMap::new(),
         depth: 0,
@@ -275,7 +288,14 @@ impl Elaborator<'_> {
                     let is_sized = line.statement.target.indices.is_empty();
                     self.declare(Tensor { name, element, extents: Vec::new() }, is_sized);
                 }
-                Item::Statement(_, false) => {}
+                Item::Reduced(reduced, true) => {
+                    for Line { statement, .. } in &reduced.lines {
+                        let (name, element) = (statement.target.tensor.clone(), self.element.clone());
+                        let is_sized = statement.target.indices.is_empty();
+                        self.declare(Tensor { name, element, extents: Vec::new() }, is_sized);
+                    }
+                }
+                Item::Statement(_, false) | Item::Reduced(_, false) => {}
                 Item::Declared(tensor) => self.declare(tensor.clone(), true),
                 Item::Repeat(repeat) => {
                     self.declare_all(&repeat.items);
@@ -357,19 +377,23 @@ impl Elaborator<'_> {
 
     fn items(&mut self, items: &[Item]) {
         for item in items {
-            let declared = match item {
+            // A `let` does not see the name that it declares.
+            let declared: Vec<&Ident> = match item {
                 Item::Statement(line, is_let) => {
-                    // A `let` does not see the name that it declares.
                     self.statement(line, *is_let);
-                    Some(&line.statement.target.tensor).filter(|_| *is_let)
+                    [&line.statement.target.tensor].into_iter().filter(|_| *is_let).collect()
                 }
-                Item::Declared(tensor) => Some(&tensor.name),
+                Item::Reduced(reduced, is_let) => {
+                    self.reduction(reduced, *is_let);
+                    reduced.lines.iter().map(|line| &line.statement.target.tensor).filter(|_| *is_let).collect()
+                }
+                Item::Declared(tensor) => vec![&tensor.name],
                 Item::Repeat(repeat) => {
                     self.repeat(repeat);
-                    None
+                    Vec::new()
                 }
             };
-            if let Some(declared) = declared {
+            for declared in declared {
                 let number = self.numbers[&declared.to_string()];
                 self.arrays[number].is_visible = true;
             }
@@ -767,6 +791,9 @@ impl Elaborator<'_> {
         let name = &self.arrays[number].tensor.name;
         items.iter().any(|item| match item {
             Item::Statement(line, is_let) => *is_let && line.statement.target.tensor == *name,
+            Item::Reduced(reduced, is_let) => {
+                *is_let && reduced.lines.iter().any(|line| line.statement.target.tensor == *name)
+            }
             Item::Declared(tensor) => tensor.name == *name,
             Item::Repeat(_) => false,
         })
@@ -902,6 +929,7 @@ impl Elaborator<'_> {
 fn lines(items: &[Item]) -> Vec<(&Line, bool)> {
     let of_item = |item| match item {
         &Item::Statement(ref line, is_let) => vec![(&**line, is_let)],
+        &Item::Reduced(ref reduced, is_let) => reduced.lines.iter().map(|line| (line, is_let)).collect(),
         Item::Declared(_) => Vec::new(),
         Item::Repeat(repeat) => lines(&repeat.items),
     };
@@ -944,6 +972,7 @@ fn initial(target: &Access, assign: Assign) -> String {
         Assign::Mul => "1",
         Assign::Max => "-inf",
         Assign::Min => "inf",
+        Assign::Running(_) => "..",
     };
     let all = if target.indices.is_empty() { "" } else { "[..]" };
     format!("{}{all} = {value}", target.tensor)

@@ -29,9 +29,9 @@ mod value;
 
 use crate::checked::{Bounds, Checked};
 use crate::errors::{Errors, error, reported};
-use crate::syntax::{Block, Range, Tensor};
+use crate::syntax::{Block, Range, Statement, Tensor};
 use access::Site;
-use polyshard_program::{KernelError, KernelSpec};
+use polyshard_program::{Assign, KernelError, KernelSpec, Value};
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::{Expr, Ident, RangeLimits, Result};
@@ -83,6 +83,35 @@ pub(crate) fn check(mut block: Block) -> Result<Checked> {
     match checked.spec().map(KernelSpec::check) {
         Ok(Err(wrong)) => Err(at_compile_time(&wrong, &written, &checked.statement)),
         _ => Ok(checked),
+    }
+}
+
+/// Returns a formula over names alone as a value, whose names are scalars.
+pub(crate) fn formula(value: &crate::value::Value) -> Result<Value> {
+    let name = Ident::new("formula", proc_macro2::Span::call_site());
+    let output = Tensor { name: name.clone(), element: syn::parse_quote!(f64), extents: Vec::new() };
+    let target = crate::value::Access::scalar(name.clone());
+    let (assign, value, tokens) = (Assign::Set, value.clone(), TokenStream::new());
+    let statement = Statement { target, assign, value, tokens };
+    let (docs, vis, inputs, ranges) = (Vec::new(), syn::Visibility::Inherited, Vec::new(), Vec::new());
+    let block = Block { docs, vis, name, inputs, output, statement, ranges };
+    let mut errors = Errors::default();
+    if let Some(access) = block.statement.value.accesses().first() {
+        errors.push(access, "a formula reads no array", "combine the fields of two records, `a.m` and `b.m`");
+        errors.stop()?;
+    }
+    let value = value::check(&block, None, &[], &mut Vec::new(), &mut errors);
+    match value {
+        Some(mut value) => {
+            // Fields of records are written with a dot.
+            value.rewrite(&mut |part| {
+                if let Value::Scalar(name) = part {
+                    *name = name.as_str().replace('\'', ".").as_str().into();
+                }
+            });
+            errors.finish(value)
+        }
+        None => Err(errors.finish(()).err().unwrap_or_else(|| silent(&block))),
     }
 }
 

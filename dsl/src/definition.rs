@@ -1,7 +1,7 @@
 //! The input of `kernel!`: a kernel or a block of several statements, optionally followed by the chain of its schedule.
 //!
 //! ```text
-//! definition = block chain?         block: syntax.rs and blocks.rs, chain: chain.rs
+//! definition = reduction* block chain?         reduction: reductions.rs, block: syntax.rs and blocks.rs, chain: chain.rs
 //! ```
 //!
 //! With a chain, the kernel or block is compiled with the user's crate; without one, it is an expression that is lowered at run time.
@@ -15,6 +15,7 @@ use crate::checked::Checked;
 use crate::errors::Errors;
 use crate::form::Form;
 use crate::name::name;
+use crate::reductions::{self, Reduction};
 use crate::rounds::Repeated;
 use crate::spec::literal_once;
 use crate::syntax::Function;
@@ -62,6 +63,8 @@ pub struct CheckedBlock {
     pub indices: Vec<Bound>,
     /// The rounds, by number, without which an array has no value.
     pub unset: Vec<(usize, Ident)>,
+    /// The arrays of records, each with those that a running reduction writes.
+    pub records: Vec<(Ident, Vec<Ident>)>,
 }
 
 /// A kernel of a block.
@@ -78,13 +81,17 @@ pub struct CheckedPart {
 
 impl Parse for Definition {
     fn parse(input: ParseStream) -> Result<Self> {
+        let mut known = Vec::new();
+        while reductions::begins(input) {
+            known.push(input.parse()?);
+        }
         let function: Function = input.parse()?;
         let chain = match input.is_empty() {
             true => Ok(None),
             false => chain::parse(input, Form::Macro, None).and_then(|chain| chain.without_auto(AT_RUN_TIME)).map(Some),
         };
         let sharded = chain.as_ref().ok().and_then(Option::as_ref).map_or_else(Vec::new, Chain::sharded);
-        match (defined(function, &sharded), chain) {
+        match (defined(function, &known, &sharded), chain) {
             (Ok(of), Ok(chain)) => Ok(Self { of, chain }),
             (Err(mut errors), Err(others)) => {
                 errors.combine(others);
@@ -98,21 +105,21 @@ impl Parse for Definition {
 const AT_RUN_TIME: &str =
     "leave the schedule out, and choose it when the program runs: `kernel.auto(ranks, &machine).on(&mesh).find()?`";
 
-fn defined(function: Function, sharded: &[Name]) -> Result<Defined> {
+fn defined(function: Function, reductions: &[Reduction], sharded: &[Name]) -> Result<Defined> {
     if function.is_one_statement() {
         return Ok(Defined::Kernel(Box::new(check(function.only_statement()?)?)));
     }
     let (docs, vis, name) = (function.docs.clone(), function.vis.clone(), function.name.clone());
     let parameters = function.inputs.len();
-    let Elaborated { kernels, rounds, results, indices, unset, arrays } =
-        elaborate(function, &[], &mut Versions::default(), sharded)?;
+    let Elaborated { kernels, rounds, results, indices, unset, arrays, records } =
+        elaborate(function, &[], &mut Versions::default(), reductions, sharded)?;
     let mut errors = Errors::default();
     let checked = kernels.into_iter().filter_map(|Part { block, previous, reads, writes }| {
         let kernel = errors.take(check(block).map_err(|wrong| in_names(&wrong)))?;
         Some(CheckedPart { kernel, previous, reads, writes })
     });
     let kernels = checked.collect();
-    let block = CheckedBlock { docs, vis, name, kernels, rounds, results, arrays, parameters, indices, unset };
+    let block = CheckedBlock { docs, vis, name, kernels, rounds, results, arrays, parameters, indices, unset, records };
     errors.finish(Defined::Block(Box::new(block)))
 }
 
@@ -145,6 +152,7 @@ impl CheckedBlock {
             parameters: self.parameters,
             indices: blocks::extents(&self.indices, &Values::default()),
             unset: Vec::new(),
+            records: blocks::of_records(&self.records),
         };
         let at = |number: usize| self.indices[number].index.clone();
         errors.take(spec.check().or_else(|mistakes| blocks::in_place(mistakes, &self.name, &at)));

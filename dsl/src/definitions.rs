@@ -13,7 +13,7 @@
 //! that of `A` in the next.
 //!
 //! ```text
-//! file   = (block ("auto" | chain) | rounds)+        block: syntax.rs and blocks.rs, chain: chain.rs
+//! file   = (reduction | block ("auto" | chain) | rounds)+        reduction: reductions.rs, block: syntax.rs and blocks.rs, chain: chain.rs
 //! rounds = "repeat" "(" number ("," (name "=" name | "until" name "<" number))* ")" "{" file "}"
 //! ```
 //!
@@ -32,6 +32,7 @@ use crate::einsum::Operand;
 use crate::errors::{Errors, error, error_at, listed};
 use crate::form::Form;
 use crate::name::{moved, name};
+use crate::reductions::{self, Reduction};
 use crate::rounds::{self, DEEPEST, Repeated, Rounds};
 use crate::spec;
 use crate::step::{Clause, Step};
@@ -95,6 +96,8 @@ struct OfBlock {
     indices: Vec<Bound>,
     /// The rounds, by number, without which an array has no value.
     unset: Vec<(usize, Ident)>,
+    /// The arrays of records, each with those that a running reduction writes.
+    records: Vec<(Ident, Vec<Ident>)>,
     /// Its schedule.
     chain: Chain,
 }
@@ -478,6 +481,7 @@ impl OfBlock {
             results: pairs(&self.results),
             indices: extents(&self.indices, values),
             unset: Vec::new(),
+            records: blocks::of_records(&self.records),
         };
         let block = Some(self.kernels.start);
         stages[self.kernels.clone()].iter_mut().for_each(|stage| stage.statement.block = block);
@@ -617,6 +621,9 @@ struct Found {
     /// The versions that blocks leave of the arrays that they return, where these have other names.
     left: Vec<(Ident, Ident)>,
     versions: Versions,
+    reductions: Vec<Reduction>,
+    /// Whether a reduction has mistakes, so that blocks which use it cannot be read.
+    lacks_reductions: bool,
 }
 
 impl Found {
@@ -636,8 +643,9 @@ impl Found {
         let mut tokens = tokens.into_iter().peekable();
         while let Some(token) = tokens.next() {
             let repeats = !is_step && matches!(&token, TokenTree::Ident(word) if word == "repeat");
+            let reduces = !is_step && matches!(&token, TokenTree::Ident(word) if word == "reduction");
             let begins = match &token {
-                TokenTree::Ident(word) => word == "fn" || word == "pub" || repeats,
+                TokenTree::Ident(word) => word == "fn" || word == "pub" || repeats || reduces,
                 TokenTree::Punct(sign) => sign.as_char() == '#',
                 _ => false,
             };
@@ -648,7 +656,12 @@ impl Found {
                 self.read(std::mem::take(&mut part));
                 in_chain = false;
             }
-            if repeats && part.kernel.is_empty() {
+            if reduces && part.kernel.is_empty() {
+                let reduction = reductions::tokens(token, &mut tokens);
+                let reduction = self.errors.take(syn::parse2(reduction));
+                self.lacks_reductions |= reduction.is_none();
+                self.reductions.extend(reduction);
+            } else if repeats && part.kernel.is_empty() {
                 let [header, body] = [Delimiter::Parenthesis, Delimiter::Brace].map(|delimiter| {
                     let is_next =
                         |next: &TokenTree| matches!(next, TokenTree::Group(group) if group.delimiter() == delimiter);
@@ -736,6 +749,9 @@ impl Found {
     }
 
     fn block(&mut self, function: Function, chain: Chain) -> Result<()> {
+        if self.lacks_reductions {
+            return Ok(());
+        }
         let name = function.name.clone();
         let mut inputs = function.inputs.clone();
         for tensor in &mut inputs {
@@ -743,8 +759,8 @@ impl Found {
                 tensor.name = moved(version, tensor.name.span());
             }
         }
-        let block = elaborate(function, &self.left, &mut self.versions, &chain.sharded())?;
-        let Elaborated { kernels, rounds, results, indices, unset, arrays } = block;
+        let block = elaborate(function, &self.left, &mut self.versions, &self.reductions, &chain.sharded())?;
+        let Elaborated { kernels, rounds, results, indices, unset, arrays, records } = block;
         let (first, row) = (self.kernels.len(), self.rounds.len());
         self.kernels.extend(kernels.into_iter().map(|part| {
             let blocks::Part { block, previous, reads, writes } = part;
@@ -755,7 +771,7 @@ impl Found {
         self.left.extend(results.iter().cloned());
         let unset = unset.into_iter().map(|(number, array)| (number + row, array)).collect();
         let kernels = first..self.kernels.len();
-        self.blocks.push(OfBlock { name, kernels, inputs, arrays, results, indices, unset, chain });
+        self.blocks.push(OfBlock { name, kernels, inputs, arrays, results, indices, unset, records, chain });
         Ok(())
     }
 }

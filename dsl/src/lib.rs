@@ -26,6 +26,7 @@
 //! | `syntax`, `value`, `brackets`, `name`, `constant` | what is written, not yet checked |
 //! | `check`, `checked`, `errors`, `form` | what it means, or every mistake |
 //! | `chain`, `step` | steps, in a chain and as data |
+//! | `reductions` | running reductions |
 //! | `blocks` | the statements of a block as kernels, and its schedule as theirs |
 //! | `definition`, `definitions`, `rounds`, `values`, `einsum`, `text`, `spec` | kernels in macros, files, einsums and texts, and as data |
 
@@ -41,6 +42,7 @@ mod einsum;
 pub mod errors;
 mod form;
 mod name;
+mod reductions;
 mod rounds;
 mod spec;
 mod step;

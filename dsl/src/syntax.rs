@@ -3,8 +3,9 @@
 //! ```text
 //! block     = docs "pub"? "fn" NAME "(" tensor, .. ")" "->" (result | "(" result, .. ")") "{" item* "}"
 //! tensor    = NAME ":" (TYPE | "[" TYPE ";" extent, .. "]")          result = tensor | NAME of a parameter
-//! item      = statement ";" | "let" tensor ";" | "repeat" "(" COUNT ("," "until" condition)? ")" "{" item* "}"
+//! item      = statement ";" | reduced ";" | "let" tensor ";" | "repeat" "(" COUNT ("," "until" condition)? ")" "{" item* "}"
 //! statement = range* "let"? target OP value range*                   the last ";" may be left out
+//! reduced   = range* "let"? "(" target, .. ")" NAME "=" "(" value, .. ")" range*      NAME is a reduction: reductions.rs
 //! target    = NAME ("[" index, .. "]")?                              range = "for" NAME "in" start ".." end
 //! ```
 //!
@@ -24,7 +25,7 @@
 use crate::errors::{Errors, error, error_at};
 use crate::name::PRIME;
 use crate::value::{Access, Condition, Value};
-use polyshard_layout::joined;
+use polyshard_layout::{counted, joined};
 use polyshard_program::Assign;
 use proc_macro2::{TokenStream, TokenTree};
 use syn::ext::IdentExt;
@@ -53,6 +54,8 @@ pub(crate) enum Returned {
 pub(crate) enum Item {
     /// A statement, and whether it declares what it writes.
     Statement(Box<Line>, bool),
+    /// A running reduction, and whether it declares what it writes.
+    Reduced(Box<Reduced>, bool),
     /// `let Y: [T; n]`
     Declared(Tensor),
     Repeat(Repeat),
@@ -62,6 +65,16 @@ pub(crate) enum Item {
 pub(crate) struct Line {
     pub(crate) statement: Statement,
     pub(crate) ranges: Vec<Range>,
+}
+
+/// `(M[i], L[i]) logsumexp= (S[i, j], 1.0)`
+pub(crate) struct Reduced {
+    /// A line for each target with its term.
+    pub(crate) lines: Vec<Line>,
+    /// The reduction.
+    pub(crate) by: Ident,
+    /// The whole statement, for errors on it.
+    pub(crate) tokens: TokenStream,
 }
 
 /// `repeat(100, until s < 1e-9) { .. }`
@@ -171,6 +184,7 @@ impl Item {
     fn tokens(&self) -> TokenStream {
         match self {
             Self::Statement(line, _) => line.statement.tokens.clone(),
+            Self::Reduced(reduced, _) => reduced.tokens.clone(),
             Self::Declared(Tensor { name, .. }) | Self::Repeat(Repeat { at: name, .. }) => quote::quote!(#name),
         }
     }
@@ -322,9 +336,17 @@ fn item(body: ParseStream, errors: &mut Errors) -> Result<Item> {
         let declared = body.parse().map(Item::Declared)?;
         return end(body).map(|()| declared);
     }
-    let (line, is_let) = line(body)?;
-    array_name(&line.statement.target.tensor)?;
-    end(body).map(|()| Item::Statement(Box::new(line), is_let))
+    let (item, is_let) = line_or_reduced(body)?;
+    match item {
+        Ok(line) => {
+            array_name(&line.statement.target.tensor)?;
+            end(body).map(|()| Item::Statement(Box::new(line), is_let))
+        }
+        Err(reduced) => {
+            reduced.lines.iter().try_for_each(|line| array_name(&line.statement.target.tensor))?;
+            end(body).map(|()| Item::Reduced(Box::new(reduced), is_let))
+        }
+    }
 }
 
 /// The `;` after an item, which the last one may lack.
@@ -365,7 +387,8 @@ fn repeat(body: ParseStream, errors: &mut Errors) -> Result<Repeat> {
 
 /// The body of a kernel, with ranges before or after the statement.
 pub(crate) fn statement(body: ParseStream) -> Result<(Statement, Vec<Range>)> {
-    let (Line { statement, ranges }, is_let) = line(body)?;
+    let (item, is_let) = line_or_reduced(body)?;
+    let Line { statement, ranges } = item.map_err(|reduced| error(reduced.tokens, ONE_STATEMENT, SEVERAL))?;
     end(body)?;
     if is_let || !body.is_empty() {
         let rest = if is_let { statement.tokens } else { body.parse()? };
@@ -374,8 +397,8 @@ pub(crate) fn statement(body: ParseStream) -> Result<(Statement, Vec<Range>)> {
     Ok((statement, ranges))
 }
 
-/// A statement with its ranges, and whether it has a `let`.
-fn line(body: ParseStream) -> Result<(Line, bool)> {
+/// A statement or a running reduction with its ranges, and whether it has a `let`.
+fn line_or_reduced(body: ParseStream) -> Result<(std::result::Result<Line, Reduced>, bool)> {
     let (all, mut tokens) = (body.fork(), TokenStream::new());
     while !all.is_empty() && !all.peek(Token![;]) {
         tokens.extend([all.parse::<TokenTree>()?]);
@@ -385,13 +408,62 @@ fn line(body: ParseStream) -> Result<(Line, bool)> {
         ranges.push(range(body)?);
     }
     let is_let = body.parse::<Option<Token![let]>>()?.is_some();
+    if body.peek(token::Paren) {
+        let (targets, by, terms) = reduced(body)?;
+        while body.peek(Token![for]) {
+            ranges.push(range(body)?);
+        }
+        let statement = |(target, value)| {
+            let statement = Statement { target, assign: Assign::Set, value, tokens: tokens.clone() };
+            Line { statement, ranges: ranges.clone() }
+        };
+        let lines = targets.into_iter().zip(terms).map(statement).collect();
+        return Ok((Err(Reduced { lines, by, tokens }), is_let));
+    }
     let target = target(body)?;
     let assign = assign(body)?;
     let value = body.parse()?;
     while body.peek(Token![for]) {
         ranges.push(range(body)?);
     }
-    Ok((Line { statement: Statement { target, assign, value, tokens }, ranges }, is_let))
+    Ok((Ok(Line { statement: Statement { target, assign, value, tokens }, ranges }), is_let))
+}
+
+/// `(M[i], L[i]) logsumexp= (S[i, j], 1.0)`: the targets, the reduction and a term for each target.
+fn reduced(body: ParseStream) -> Result<(Vec<Access>, Ident, Vec<Value>)> {
+    let (left, right);
+    parenthesized!(left in body);
+    let mut targets = Vec::new();
+    while !left.is_empty() {
+        let access = if left.peek2(token::Bracket) { left.parse()? } else { Access::scalar(left.parse()?) };
+        targets.push(access);
+        if !left.is_empty() {
+            left.parse::<Token![,]>()?;
+        }
+    }
+    let help = "name a reduction: `(M[i], L[i]) logsumexp= (S[i, j], 1.0)`";
+    if !body.peek(Ident) {
+        return Err(error_at(body.span(), "several targets need a reduction", help));
+    }
+    let by: Ident = body.parse()?;
+    let _: Token![=] = body.parse()?;
+    if !body.peek(token::Paren) {
+        return Err(error_at(body.span(), "the terms of a reduction stand in parentheses", help));
+    }
+    parenthesized!(right in body);
+    let mut terms = Vec::new();
+    while !right.is_empty() {
+        terms.push(right.parse()?);
+        if !right.is_empty() && !right.peek(Token![,]) {
+            return Err(crate::value::unexpected(&right));
+        }
+        right.parse::<Option<Token![,]>>()?;
+    }
+    if targets.len() != terms.len() {
+        let (targets, terms) = (counted(targets.len(), "target"), counted(terms.len(), "term"));
+        return Err(error(by, format!("{targets}, but {terms}"), "write a term for each target"));
+    }
+    Ok((targets, by, terms))
 }
 
 /// `for q in 0..n`. With a brace after it, it would be a Rust loop, which is rejected.

@@ -135,6 +135,19 @@ impl Value {
         }
     }
 
+    /// Replaces names that stand alone, apart from those after the `else` of an access.
+    pub(crate) fn replace_names(&mut self, by: &impl Fn(&Ident) -> Option<Self>) {
+        match self {
+            Self::Name(name) => {
+                if let Some(value) = by(name) {
+                    *self = value;
+                }
+            }
+            Self::Access(_) => {}
+            _ => self.parts_mut().into_iter().for_each(|part| part.replace_names(by)),
+        }
+    }
+
     /// Returns the accesses, left to right.
     pub(crate) fn accesses(&self) -> Vec<&Access> {
         match self {

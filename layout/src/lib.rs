@@ -64,7 +64,7 @@ pub use nearest::{did_you_mean, nearest};
 pub use num_integer::gcd;
 pub use placement::{Division, Placement};
 pub use reach::{Neighbours, Reach, Stencil};
-pub use reduce_op::{Combine, ReduceOp};
+pub use reduce_op::{Combine, Record, Records, ReduceOp};
 pub use sharding::{Sharding, ShardingError, SumsError};
 pub use source::AxisSource;
 pub use stages::{Stages, StagesError};

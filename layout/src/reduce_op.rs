@@ -1,6 +1,8 @@
 //! The operations that combine elements.
 
 use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::hash::{Hash, Hasher};
 
 /// The operation that combines two elements, in a reduction or an accumulating write.
 ///
@@ -24,6 +26,75 @@ pub enum ReduceOp {
     Max,
     /// Minimum; identity plus infinity or the greatest integer. A NaN is smaller than any number.
     Min,
+    /// A running reduction of records of several fields; identity 0, as a record that begins with 0 stands for no terms. Records are not
+    /// combined element by element.
+    #[serde(skip)]
+    Records(Records),
+}
+
+/// How records of floats, which are stored one after the other, are combined.
+#[derive(Clone, Copy)]
+pub struct Records(&'static dyn Record);
+
+/// The combination of two records.
+pub trait Record: Sync {
+    /// The elements of a record.
+    fn len(&self) -> usize;
+
+    /// Combines records of `with` into those of `into`, in which their terms come after those of `into`.
+    fn combine_f32(&self, into: &mut [f32], with: &[f32]);
+
+    /// As [`combine_f32`](Self::combine_f32).
+    fn combine_f64(&self, into: &mut [f64], with: &[f64]);
+}
+
+impl Records {
+    /// Returns the operation that combines records so. Each of them is made once, as operations are equal if they are the same value.
+    #[must_use]
+    pub fn new(record: &'static dyn Record) -> Self {
+        Self(record)
+    }
+
+    /// Returns the number of elements of a record.
+    #[must_use]
+    pub fn size(self) -> usize {
+        self.0.len()
+    }
+
+    /// Combines records, one after the other.
+    ///
+    /// # Panics
+    /// If the slices are not whole records of the same number, or hold integers.
+    pub fn combine<T: Combine>(self, into: &mut [T], with: &[T]) {
+        assert!(
+            into.len() == with.len() && into.len().is_multiple_of(self.size()),
+            "records of {} elements meet in slices of {} and {}; this is a bug in polyshard",
+            self.size(),
+            into.len(),
+            with.len()
+        );
+        T::combine_records(self.0, into, with);
+    }
+}
+
+impl PartialEq for Records {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::addr_eq(self.0, other.0)
+    }
+}
+
+impl Eq for Records {}
+
+impl Hash for Records {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        std::ptr::from_ref(self.0).cast::<()>().hash(state);
+    }
+}
+
+impl fmt::Debug for Records {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} elements", self.size())
+    }
 }
 
 impl ReduceOp {
@@ -31,10 +102,18 @@ impl ReduceOp {
     /// that a sum of -0.0 and 0.0 is 0.0.
     #[must_use]
     pub fn identity<T: Combine>(self) -> T {
-        T::IDENTITIES[self as usize]
+        match self {
+            Self::Sum | Self::Records(_) => T::IDENTITIES[0],
+            Self::Product => T::IDENTITIES[1],
+            Self::Max => T::IDENTITIES[2],
+            Self::Min => T::IDENTITIES[3],
+        }
     }
 
     /// Returns the two values combined.
+    ///
+    /// # Panics
+    /// If they are elements of records.
     #[inline(always)]
     #[must_use]
     pub fn combine<T: Combine>(self, left: T, right: T) -> T {
@@ -54,6 +133,10 @@ pub trait Combine: Copy + 'static {
     #[must_use]
     fn combined(self, op: ReduceOp, other: Self) -> Self;
 
+    /// Combines records.
+    #[doc(hidden)]
+    fn combine_records(record: &dyn Record, into: &mut [Self], with: &[Self]);
+
     /// Returns two values combined neither of which is a NaN, in fewer instructions.
     #[must_use]
     #[inline(always)]
@@ -62,10 +145,17 @@ pub trait Combine: Copy + 'static {
     }
 }
 
+/// The message on elements that are combined one by one.
+const ALONE: &str = "an element of a record is combined alone; this is a bug in polyshard";
+
 macro_rules! floats {
-    ($($type:ident)*) => { $(
+    ($($type:ident $combine:ident)*) => { $(
         impl Combine for $type {
             const IDENTITIES: [Self; 4] = [0.0, 1.0, $type::NEG_INFINITY, $type::INFINITY];
+
+            fn combine_records(record: &dyn Record, into: &mut [Self], with: &[Self]) {
+                record.$combine(into, with);
+            }
 
             #[inline(always)]
             fn combined(self, op: ReduceOp, other: Self) -> Self {
@@ -94,6 +184,7 @@ macro_rules! floats {
                             (if self < other { self } else { other }, if other < self { other } else { self });
                         Self::from_bits(first.to_bits() | second.to_bits())
                     }
+                    ReduceOp::Records(_) => unreachable!("{ALONE}"),
                 }
             }
         }
@@ -105,6 +196,10 @@ macro_rules! integers {
         impl Combine for $type {
             const IDENTITIES: [Self; 4] = [0, 1, $type::MIN, $type::MAX];
 
+            fn combine_records(_: &dyn Record, _: &mut [Self], _: &[Self]) {
+                unreachable!("records hold floats; this is a bug in polyshard")
+            }
+
             #[inline(always)]
             fn combined(self, op: ReduceOp, other: Self) -> Self {
                 match op {
@@ -112,13 +207,14 @@ macro_rules! integers {
                     ReduceOp::Product => self.wrapping_mul(other),
                     ReduceOp::Max => self.max(other),
                     ReduceOp::Min => self.min(other),
+                    ReduceOp::Records(_) => unreachable!("{ALONE}"),
                 }
             }
         }
     )* };
 }
 
-floats!(f32 f64);
+floats!(f32 combine_f32 f64 combine_f64);
 integers!(i32 i64);
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ impl<T: Element> Lanes<T> {
             ReduceOp::Max => self.combine_with(values, T::greater),
             ReduceOp::Min if self.has_nan(values) => self.combine_with(values, T::minimum),
             ReduceOp::Min => self.combine_with(values, T::smaller),
+            ReduceOp::Records(_) => unreachable!("records are combined whole; this is a bug in polyshard"),
         }
     }
 
@@ -77,6 +78,7 @@ pub(super) fn accumulate<T: Element>(c: &mut [T], offset: i64, stride: i64, valu
         ReduceOp::Product => accumulate_with(c, offset, stride, values, T::multiply),
         ReduceOp::Max => accumulate_with(c, offset, stride, values, T::maximum),
         ReduceOp::Min => accumulate_with(c, offset, stride, values, T::minimum),
+        ReduceOp::Records(_) => unreachable!("records are combined whole; this is a bug in polyshard"),
     }
 }
 

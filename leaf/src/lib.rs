@@ -13,6 +13,7 @@
 //! | `nest`, `pointwise`, `expression`, `functions`, `fold`, `order` | all other kernels, point by point |
 //! | `evaluate`, `rows`, `gather`, `vector`, `walk` | how rows are read and evaluated |
 //! | `parts`, `slices`, `packed`, `scratch` | a leaf in parts, and its scratch memory |
+//! | `records` | running reductions |
 //! | `named` | leaves that users register |
 //! | `view`, `region` | operands, and boxes of indices |
 //! | `element`, `math`, `instances` | element types and their functions |
@@ -38,6 +39,7 @@ mod panel;
 mod parts;
 mod pointwise;
 mod products;
+mod records;
 pub mod region;
 mod rows;
 mod scratch;
@@ -57,8 +59,8 @@ pub use parts::{LeafBox, LeafBoxes};
 pub use pointwise::{Closure, Pointwise, pointwise};
 pub use polyshard_layout::{DType, Name, ReduceOp};
 pub use polyshard_program::{
-    Access, Assign, BlockDepth, Comparison, Conditional, Factor, Function, LeafLoopId, Number, OperandId, Product,
-    ProductId, Role, SlicesOf, TileStatement, Value,
+    Access, Assign, BlockDepth, Comparison, Conditional, Factor, Field, Function, LeafLoopId, Number, OperandId,
+    Product, ProductId, Role, Running, RunningForm, SlicesOf, TileStatement, Value,
 };
 pub use products::Products;
 pub use region::Region;

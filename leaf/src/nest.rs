@@ -8,11 +8,12 @@ use super::fold::{Lanes, accumulate, store};
 use super::gather::Gather;
 use super::order::Order;
 use super::packed::packed;
+use super::records::combine_records;
 use super::rows::CHUNK;
 use super::scratch::Scratch;
 use super::walk::{Loop, PerOperand, walk};
 use super::{Pointwise, gather};
-use crate::view::Strides;
+use crate::view::{Strides, moved};
 use crate::{Element, ReduceOp, Strided, StridedMut};
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
@@ -71,6 +72,12 @@ pub fn nest_with_numbers<T: Element>(
     numbers: &[Ramp],
     kernel: &impl Pointwise<T>,
 ) {
+    if let ReduceOp::Records(records) = op {
+        return combine_records(counts, c, records, operands, |part, counts, c, operands| {
+            let numbers: Vec<_> = numbers.iter().map(|number| number.at(part.at, part.kept)).collect();
+            nest_with_numbers(counts, c, ReduceOp::Sum, operands, &numbers, kernel);
+        });
+    }
     let overwrites = c.is_overwritten();
     if !overwrites {
         c.set();
@@ -145,6 +152,11 @@ pub struct Ramp {
 }
 
 impl Ramp {
+    /// The numbers of the loops `kept`, where the others are at these iterations.
+    pub(super) fn at(&self, at: &[usize], kept: &[usize]) -> Self {
+        Self { base: self.base + moved(&self.strides, at), strides: kept.iter().map(|&l| self.strides[l]).collect() }
+    }
+
     /// Returns the numbers that start from `base` and grow by `strides[l]` along loop `l`.
     #[must_use]
     pub fn new(base: i64, strides: impl Into<Strides>) -> Self {

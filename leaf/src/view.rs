@@ -328,7 +328,46 @@ impl<'a, T> Interior<'a, T> {
     }
 }
 
+/// How far loops at these iterations have moved; an operand without strides does not move.
+pub(crate) fn moved(strides: &[i64], at: &[usize]) -> i64 {
+    strides.iter().zip(at).map(|(stride, &at)| stride * at as i64).sum()
+}
+
+/// The strides of some of the loops.
+fn of_loops(strides: &[i64], kept: &[usize]) -> Strides {
+    kept.iter().filter_map(|&l| strides.get(l).copied()).collect()
+}
+
+impl Index {
+    fn at(&self, at: &[usize], kept: &[usize]) -> Self {
+        let base = self.base + moved(&self.steps, at);
+        Self { base, steps: of_loops(&self.steps, kept), range: self.range.clone() }
+    }
+}
+
 impl<'a, T: Copy> Strided<'a, T> {
+    /// The operand of the loops `kept`, where the others are at these iterations, and those kept at their first.
+    pub(crate) fn at(&self, at: &[usize], kept: &[usize]) -> Self {
+        let indices = |all: &[Index]| all.iter().map(|index| index.at(at, kept)).collect();
+        Self {
+            data: self.data,
+            offset: self.offset + moved(&self.strides, at),
+            strides: of_loops(&self.strides, kept),
+            runs: Vec::new(),
+            interior: self.interior.as_ref().map(|interior| StridedInterior {
+                data: interior.data,
+                offset: interior.offset + moved(&interior.strides, at),
+                strides: of_loops(&interior.strides, kept),
+                indices: indices(&interior.indices),
+            }),
+            outside: self
+                .outside
+                .as_ref()
+                .map(|outside| StridedOutside { value: outside.value, indices: indices(&outside.indices) }),
+            tile: self.tile.as_ref().map(|strides| of_loops(strides, kept)),
+        }
+    }
+
     /// Checks that the operand is read in one place.
     #[track_caller]
     pub(crate) fn one_place(&self, name: impl Display) {

@@ -168,6 +168,15 @@ pub enum ErrorKind {
     /// Partial sums of an output that is not a sum: along these axes each coordinate would hold a term.
     #[error("`{tensor} {assign} ..` is not a sum, so it cannot hold partial sums along {axes}; leave `partial` out")]
     NoSum { tensor: Name, assign: String, axes: String },
+    /// A step for the loop over the elements of records.
+    #[error("`{name}` runs over the elements of a record, and stays whole; leave it out of the schedule")]
+    RecordLoop { name: Name },
+    /// A sharding that divides records.
+    #[error("`{tensor}` holds records along its last dimension, which stays whole; shard another dimension")]
+    RecordDivided { tensor: Name },
+    /// Records are combined in rank order only.
+    #[error("terms of `{tensor} {assign} ..` are combined in rank order; leave `reassociate` out")]
+    RecordOrder { tensor: Name, assign: String },
     /// Nothing is communicated at a loop that is pipelined; where the tensors are communicated.
     #[error(
         "nothing is communicated at `{name}`, so there is nothing to pipeline; communicate a tensor at `{name}`; {tensors}"

@@ -89,7 +89,8 @@ fn lower(context: &Context<'_>) -> Result<(Body, Vec<Proof>), LowerError> {
     let instances = proofs::every_instance_once(context)?;
     let owners = proofs::served_by_owners(context)?;
     let (mut transfers, fetched) = input::transfers(context)?;
-    let (output, delivered) = output::output(context)?;
+    let (output, mut delivered) = output::output(context)?;
+    delivered.extend(proofs::of_records(context));
     transfers.push(output);
     let ahead = ahead::begin(context, &mut transfers)?;
     interior::begin(context, &mut transfers);

@@ -26,6 +26,10 @@ pub(crate) fn build(kernel: &Kernel, nest: &Nest, depth: Depth, name: Name) -> R
             format!("elements of its output tile would overlap, since {both} move `{target}` along one dimension");
         return Err(ErrorKind::NoTiles { leaf: name, why, help: "keep all but one of them outside the leaf" });
     }
+    if kernel.record_index().is_some() {
+        let why = format!("a registered leaf does not combine records, as `{}` does", kernel.assign());
+        return Err(ErrorKind::NoTiles { leaf: name, why, help: "leave the leaf's name out" });
+    }
     if let Some(index) = kernel.value().indices().first() {
         let why =
             format!("a leaf does not know the position of its tile in the array, but `{index}` is used as a number");

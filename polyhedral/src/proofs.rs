@@ -76,6 +76,12 @@ pub(crate) fn served_by_owners(context: &Context<'_>) -> Result<Vec<Proof>, Lowe
     Ok(proofs)
 }
 
+/// What has been proved about the running reduction of a kernel.
+pub(crate) fn of_records(context: &Context<'_>) -> Option<Proof> {
+    let running = context.kernel().assign().running()?;
+    Some(proof(Property::Delivery, context.kernel().output().name, running.meaning()))
+}
+
 /// Proves that ranks that communicate with each other make the same calls.
 pub(crate) fn matching(context: &Context<'_>, nest: &NestView<'_>) -> Result<Vec<Proof>, LowerError> {
     nest.matches().map_err(|why| context.not_proved(&format!("that ranks make the same calls, since it {why},")))

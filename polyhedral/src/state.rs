@@ -78,6 +78,10 @@ impl State {
         for var in kernel.vars() {
             nest.add_variable(var.name, var.extent as i64);
         }
+        // Records are combined whole, so the loop over their elements is the innermost one.
+        if let Some(record) = kernel.record_index().and_then(|name| nest.find(name)) {
+            nest.loops[record..].rotate_left(1);
+        }
         Self {
             kernel,
             nest,
@@ -169,6 +173,9 @@ impl State {
     }
 
     fn find(&self, name: Name) -> Result<usize, ErrorKind> {
+        if self.kernel.record_index() == Some(name) {
+            return Err(ErrorKind::RecordLoop { name });
+        }
         self.nest.find(name).ok_or_else(|| ErrorKind::UnknownLoop { name, loops: self.nest.names() })
     }
 
@@ -379,6 +386,10 @@ impl State {
                 return Err(ErrorKind::NoSum { tensor, assign: assign.to_string(), axes });
             }
         }
+        let holds_records = tensor == self.kernel.output().name && self.kernel.record_index().is_some();
+        if holds_records && sharding.dims().last().is_some_and(|last| !last.is_whole()) {
+            return Err(ErrorKind::RecordDivided { tensor });
+        }
         self.shards.push(Shard { tensor, clauses: clauses.to_vec(), sharding, step: number });
         Ok(())
     }
@@ -477,6 +488,9 @@ impl State {
         if tensor != output {
             return Err(ErrorKind::NotSummed { tensor, output });
         }
+        if self.kernel.record_index().is_some() {
+            return Err(ErrorKind::RecordOrder { tensor, assign: self.kernel.assign().to_string() });
+        }
         once(self.reassociated, || format!("sums of `{tensor}` are already reassociated"))?;
         self.reassociated = Some(number);
         Ok(())
@@ -494,7 +508,8 @@ impl State {
                 return Err(ErrorKind::CommunicatedInLeaf { name, tensor: communication.tensor });
             }
         }
-        self.tensorized = Some(Tensorized { loops: loops.to_vec(), kind, step: number });
+        let loops = loops.iter().copied().chain(self.kernel.record_index()).collect();
+        self.tensorized = Some(Tensorized { loops, kind, step: number });
         Ok(())
     }
 

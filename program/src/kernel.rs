@@ -6,6 +6,7 @@
 
 use crate::affine::Affine;
 use crate::number::Number;
+use crate::running::Running;
 use crate::value::{Access, Value};
 use polyshard_layout::{DType, Name, ReduceOp, joined};
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,9 @@ pub enum Assign {
     /// `min=`: keeps the least.
     #[serde(rename = "min=")]
     Min,
+    /// `online=` and the like: combines records of several values by a running reduction.
+    #[serde(rename = "running")]
+    Running(Running),
 }
 
 impl Assign {
@@ -59,6 +63,16 @@ impl Assign {
             Self::Mul => ReduceOp::Product,
             Self::Max => ReduceOp::Max,
             Self::Min => ReduceOp::Min,
+            Self::Running(running) => running.op(),
+        }
+    }
+
+    /// Returns the running reduction, if it is one.
+    #[must_use]
+    pub fn running(self) -> Option<Running> {
+        match self {
+            Self::Running(running) => Some(running),
+            _ => None,
         }
     }
 
@@ -313,6 +327,14 @@ impl Kernel {
         access.index.iter().zip(shape).map(outside).collect()
     }
 
+    /// Returns the index over the elements of a record, if the kernel is a running reduction. It is the last one of the output, and
+    /// stays whole and innermost in every schedule.
+    #[must_use]
+    pub fn record_index(&self) -> Option<Name> {
+        self.assign().running()?;
+        self.target.index.last()?.as_variable()
+    }
+
     /// Returns whether the statement never runs, since an index has no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -325,7 +347,23 @@ impl Kernel {
         let KernelSpec { target, assign, value, ranges: stated, .. } = &self.spec;
         let ranges = self.vars.iter().filter(|var| stated.iter().any(|range| range.0 == var.name));
         let ranges: String = ranges.map(|var| format!(" {}", var.range())).collect();
+        let value = self.terms(value).unwrap_or_else(|| value.to_string());
         format!("{target} {assign} {value}{ranges}")
+    }
+
+    /// The terms of a running reduction, which the elements of a record choose: `(S[i, j], 1.0)` for
+    /// `if field < 1 { 1 } else { if field < 2 { S[i, j] } else { 1.0 } }`.
+    fn terms(&self, value: &Value) -> Option<String> {
+        let record = self.record_index()?;
+        let (mut terms, mut rest) = (Vec::new(), value);
+        while let Value::If(choice) = rest
+            && matches!(&choice.left, Value::Index(index) if index.as_variable() == Some(record))
+        {
+            terms.push(&choice.then);
+            rest = &choice.otherwise;
+        }
+        terms.push(rest);
+        Some(format!("({})", joined(terms.get(1..)?, ", ")))
     }
 
     /// Returns the kernel as `kernel!` takes it: `fn f(A: [f32; 4, 6]) -> b: f32 { b[] += A[i, j] }`.
@@ -415,10 +453,14 @@ impl TryFrom<KernelForm> for Kernel {
     }
 }
 
-/// As in a kernel, and in a file.
+/// As in a kernel.
 impl fmt::Display for Assign {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(f)
+        match self {
+            Self::Running(running) => write!(f, "{running}="),
+            // As in a file.
+            _ => self.serialize(f),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Checks a kernel as written: resolves names, infers extents, proves bounds.
 
 use crate::affine::Affine;
-use crate::kernel::{IndexVar, Kernel, KernelSpec, Tensor, span};
+use crate::kernel::{Assign, IndexVar, Kernel, KernelSpec, Tensor, span};
 use crate::kernel_error::KernelError;
 use crate::kernel_numbers;
 use crate::number::Number;
@@ -77,10 +77,37 @@ pub(crate) fn check(mut spec: KernelSpec) -> Result<Kernel, KernelError> {
         Value::Index(index) => *index = counted_index(index, &vars, nothing_runs),
         _ => {}
     });
+    records(&mut spec, &output)?;
     let kernel = Kernel { spec, inputs, output, vars, target, value };
     crate::bounds::kernel(&kernel)?;
     periodic::check(&kernel)?;
     Ok(kernel)
+}
+
+/// Checks that a running reduction writes whole records of floats, along the last dimension of the output, and notes their size.
+fn records(spec: &mut KernelSpec, output: &Tensor) -> Result<(), KernelError> {
+    let Assign::Running(running) = spec.assign else { return Ok(()) };
+    let wrong = |why: String| {
+        let (reduction, target) = (running.form().name, spec.target.to_string());
+        Err(KernelError::NoRecords { reduction, target, why })
+    };
+    if !spec.dtype.is_float() {
+        return wrong(format!("its elements are {}; let the tensors hold `f32` or `f64`", spec.dtype));
+    }
+    let last = spec.target.index.split_last().and_then(|(last, others)| Some((last.as_variable()?, others)));
+    let Some((index, others)) = last else {
+        return wrong("its last index is not an index variable alone".into());
+    };
+    let is_whole = spec.ranges.iter().all(|(name, _)| *name != index);
+    if others.iter().any(|other| other.coefficient(index) != 0) || !is_whole {
+        return wrong(format!("`{index}`, over the elements of a record, has a range or stands in two dimensions"));
+    }
+    let size = output.shape.last().copied().unwrap_or(0);
+    spec.assign = match running.of_size(size) {
+        Ok(sized) => Assign::Running(sized),
+        Err(why) => return wrong(why),
+    };
+    Ok(())
 }
 
 /// Checks that names can be written in a kernel, since they are printed into source and messages.

@@ -123,6 +123,9 @@ pub enum KernelError {
     /// A function of floats in a kernel of integers.
     #[error("`{function}` is a function of floats, but the elements are {dtype}; let the tensors hold `f32` or `f64`")]
     FloatFunction { function: &'static str, dtype: &'static str },
+    /// The output of a running reduction is not made of records.
+    #[error("`{reduction}=` does not fit `{target}`: {why}")]
+    NoRecords { reduction: Name, target: String, why: String },
     /// A division by an integer 0.
     #[error("cannot divide by `{divisor}`: it is 0, and the elements are integers; divide by another number")]
     BadDivisor { divisor: String },

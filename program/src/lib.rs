@@ -19,6 +19,7 @@
 //! | `program`, `statement`, `nest`, `ids`, `expr`, `part` | programs and their tables, and the expressions in these |
 //! | `between`, `pattern`, `leg_text`, `tile_statement` | how elements get to the ranks that need them, and the names for it |
 //! | `reduction`, `matching` | which ranks combine which terms, and whether ranks make the same calls |
+//! | `running` | reductions of several values at once |
 //! | `proof`, `unproved`, `written`, `footprint` | proofs, and which elements a kernel touches |
 //! | `volume`, `traffic`, `received`, `staged`, `work`, `report`, `lower_bound` | traffic, memory and work, and a lower bound on traffic |
 //! | `display`, `explain`, `hint` | a program as text, the reasons for it, and hints about slow schedules |
@@ -50,6 +51,7 @@ mod proof;
 mod received;
 pub mod reduction;
 mod report;
+mod running;
 mod scalars;
 mod staged;
 mod statement;
@@ -90,6 +92,7 @@ pub use program::{
     StagedLeg, Until,
 };
 pub use proof::{Proof, Property, Report, SENT};
+pub use running::{Field, Running, RunningForm};
 pub use staged::CHUNK;
 pub use statement::{At, Iteration, LeafPart, Statement};
 pub use tile_statement::TileStatement;

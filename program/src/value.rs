@@ -176,7 +176,7 @@ impl Value {
         }
     }
 
-    fn parts_mut(&mut self) -> Vec<&mut Value> {
+    pub(crate) fn parts_mut(&mut self) -> Vec<&mut Value> {
         match self {
             Self::Access(access) => access.outside.as_deref_mut().into_iter().collect(),
             Self::Index(_) | Self::Literal(_) | Self::Scalar(_) => Vec::new(),

@@ -3,8 +3,9 @@
 pub use crate::engine::{Algorithm, Engine, InPlace, Kernel, LeafPart, TileId, Transfer, coordinates};
 pub use crate::layout::{AxisExpr, AxisPart, Division, Mesh, Neighbours, Placement, Reach, Sharding, Stages};
 pub use crate::leaf::{
-    Access, Assign, BlockDepth, Comparison, Conditional, Factor, Function, LeafLoopId, Name, Named, Number, OperandId,
-    Product, ProductId, Products, Role, SlicesOf, TileStatement, Value, contract, nest, nest_with_numbers, pointwise,
+    Access, Assign, BlockDepth, Comparison, Conditional, Factor, Field, Function, LeafLoopId, Name, Named, Number,
+    OperandId, Product, ProductId, Products, Role, Running, RunningForm, SlicesOf, TileStatement, Value, contract,
+    nest, nest_with_numbers, pointwise,
 };
 pub use crate::reduction::{Collective, Lowered, LoweredStep, Procedure};
 pub use crate::{

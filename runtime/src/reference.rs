@@ -8,7 +8,7 @@ mod blocked;
 mod row;
 
 use crate::instances::Instances;
-use crate::{Element, Result, RunError};
+use crate::{Element, ReduceOp, Result, RunError};
 use blocked::Blocked;
 use ndarray::{ArrayD, IxDyn};
 use polyshard_program::{Affine, Assign, Kernel};
@@ -68,7 +68,10 @@ pub(crate) fn evaluate<T: Element>(
         blocked.run(&arrays, output.as_slice_mut().expect("it is made in row-major order"));
         return Ok(output);
     }
-    let along = row_index(kernel);
+    let (along, most) = match record_index(kernel) {
+        Some(record) => (record, usize::MAX),
+        None => (row_index(kernel), ROW),
+    };
     let extents = kernel.vars().iter().enumerate().map(|(nth, var)| if nth == along { 1 } else { var.extent });
     let extent = kernel.vars().get(along).map_or(1, |var| var.extent);
     for mut at in points(extents.collect()) {
@@ -76,8 +79,8 @@ pub(crate) fn evaluate<T: Element>(
         for (value, var) in at.iter_mut().zip(kernel.vars()) {
             *value += var.start;
         }
-        for begin in (0..extent).step_by(ROW) {
-            let mut row = Row { at: at.clone(), along, len: ROW.min(extent - begin) };
+        for begin in (0..extent).step_by(most) {
+            let mut row = Row { at: at.clone(), along, len: most.min(extent - begin) };
             if let Some(first) = row.at.get_mut(along) {
                 *first += begin as i64;
             }
@@ -89,6 +92,7 @@ pub(crate) fn evaluate<T: Element>(
                 Assign::Mul => combine(&mut output, offsets, &values, T::multiply),
                 Assign::Max => combine(&mut output, offsets, &values, T::maximum),
                 Assign::Min => combine(&mut output, offsets, &values, T::minimum),
+                Assign::Running(_) => combine_record(&mut output, offsets, &values, op),
             }
         }
     }
@@ -123,6 +127,21 @@ fn combine<T: Element>(output: &mut ArrayD<T>, offsets: Offsets, values: &[T], b
             }
         }
     }
+}
+
+/// Combines the record of one term.
+fn combine_record<T: Element>(output: &mut ArrayD<T>, offsets: Offsets, values: &[T], op: ReduceOp) {
+    let elements = output.as_slice_mut().expect("it is made in row-major order");
+    let (Offsets::Consecutive(offset), ReduceOp::Records(records)) = (offsets, op) else {
+        unreachable!("the elements of a record are contiguous; this is a bug in polyshard")
+    };
+    records.combine(&mut elements[offset..offset + values.len()], values);
+}
+
+/// The index over the elements of records, if the kernel combines records.
+fn record_index(kernel: &Kernel) -> Option<usize> {
+    let name = kernel.record_index()?;
+    kernel.vars().iter().position(|var| var.name == name)
 }
 
 /// The index along which rows run: one that makes up a dimension of the target alone, so that the instances of a row

@@ -42,7 +42,7 @@ fn divided<D: Iterator<Item = usize>>(
     for var in kernel.vars() {
         let longer = |(grid, left): (Grid, usize)| {
             let is_full = grid.iter().filter(|&&divided| divided > 1).count() == MOST_DIVIDED;
-            let most = if is_full { 1 } else { var.extent.max(1) };
+            let most = if is_full || kernel.record_index() == Some(var.name) { 1 } else { var.extent.max(1) };
             let fits = divisors(left).take_while(move |&divided| divided <= most);
             fits.map(move |divided| ([&grid[..], &[divided]].concat(), left / divided))
         };
@@ -59,7 +59,8 @@ pub(crate) fn serial(kernel: &Kernel, grid: &Grid) -> [Vec<usize>; 2] {
     let vars = kernel.vars();
     let is_summed = |var: &usize| kernel.target().index.iter().all(|index| index.coefficient(vars[*var].name) == 0);
     let extent = |var: &usize| vars[*var].extent.div_ceil(grid[*var]);
-    let mut all: Vec<usize> = (0..vars.len()).filter(|var| extent(var) > 1).collect();
+    let is_cut = |var: &usize| extent(var) > 1 && kernel.record_index() != Some(vars[*var].name);
+    let mut all: Vec<usize> = (0..vars.len()).filter(is_cut).collect();
     all.sort_by_key(|var| (Reverse(extent(var)), *var));
     let (summed, others) = all.into_iter().partition(is_summed);
     [summed, others]

@@ -71,6 +71,9 @@ impl Space<'_> {
         let mut schedule = Schedule::new(self.kernel.clone());
         // The innermost loop of each variable after all divisions so far, and the remainders of others.
         let mut inner: Vec<Name> = vars.iter().map(|var| var.name).collect();
+        // Records stay whole, and no step is for the loop over their elements.
+        let record = self.kernel.record_index();
+        let without = |loops: Vec<Name>| loops.into_iter().filter(|name| Some(*name) != record).collect::<Vec<_>>();
         let mut rest: Vec<Name> = Vec::new();
         let (axes, along) = (variant.mesh.as_slice(), &variant.along);
         // Axes that are not in the order of the mesh get separate loops first.
@@ -125,7 +128,7 @@ impl Space<'_> {
                 inner[var] = inside;
                 panels.push(outside);
             }
-            let order = panels.iter().chain(&rest).chain(&inner).copied().collect();
+            let order = without(panels.iter().chain(&rest).chain(&inner).copied().collect());
             schedule = schedule.apply(Step::Reorder { order });
             if !rotated.is_empty() {
                 let by = rotated.iter().filter_map(|&axis| outermost[axis]).collect();
@@ -153,7 +156,7 @@ impl Space<'_> {
                 }
             }
         }
-        schedule.apply(Step::Tensorize { loops: [rest, inner].concat(), kind: None })
+        schedule.apply(Step::Tensorize { loops: without([rest, inner].concat()), kind: None })
     }
 
     /// The sharding of a tensor in even shares. Each dimension is divided as the loop that indexes it. Each other axis
@@ -200,7 +203,9 @@ impl Space<'_> {
                 let ranks: usize = along[number].iter().map(|&nth| axes[nth].extent).product();
                 shape[number].div_ceil(ranks)
             };
-            let others = || (0..along.len()).filter(|&number| Some(number) != spared);
+            let record = self.kernel.record_index().filter(|_| access == self.kernel.target());
+            let is_whole = |number: usize| record.is_some() && access.index[number].as_variable() == record;
+            let others = || (0..along.len()).filter(|&number| Some(number) != spared && !is_whole(number));
             let even = others().find(|&number| length(number) > 0 && length(number).is_multiple_of(axes[nth].extent));
             let longest = || others().max_by_key(|&number| (length(number), usize::MAX - number));
             if let Some(number) = of_panels.or(even).or_else(longest) {

@@ -20,6 +20,7 @@ mod placed;
 mod procedures;
 mod properties;
 mod run_into;
+mod running;
 mod scalars;
 mod sequence;
 mod several_operands;

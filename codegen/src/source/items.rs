@@ -24,7 +24,7 @@ pub(super) fn zero(element: &Ident) -> syn::Lit {
 /// The element that an output starts from.
 pub(super) fn identity(assign: Assign, element: &Ident) -> TokenStream {
     match assign {
-        Assign::Set | Assign::Add => {
+        Assign::Set | Assign::Add | Assign::Running(_) => {
             let zero = zero(element);
             quote! { #zero }
         }
@@ -35,13 +35,14 @@ pub(super) fn identity(assign: Assign, element: &Ident) -> TokenStream {
     }
 }
 
-/// The operation that combines values.
+/// The operation that combines values, where a leaf runs.
 pub(super) fn reduce_op(assign: Assign) -> TokenStream {
     match assign {
         Assign::Set | Assign::Add => quote! { ReduceOp::Sum },
         Assign::Mul => quote! { ReduceOp::Product },
         Assign::Max => quote! { ReduceOp::Max },
         Assign::Min => quote! { ReduceOp::Min },
+        Assign::Running(_) => quote! { leaf.op() },
     }
 }
 

@@ -124,6 +124,7 @@ fn operation(dtype: DType, op: ReduceOp) -> Result<ffi::MPI_Op> {
             (ReduceOp::Max | ReduceOp::Min, DType::F32 | DType::F64) => extreme(dtype, op)?,
             (ReduceOp::Max, _) => ffi::RSMPI_MAX,
             (ReduceOp::Min, _) => ffi::RSMPI_MIN,
+            (ReduceOp::Records(_), _) => unreachable!("records meet in rank order; this is a bug in polyshard"),
         }
     })
 }

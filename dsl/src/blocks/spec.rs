@@ -27,6 +27,8 @@ pub struct BlockSpec {
     pub indices: Vec<IndexExtent>,
     /// The rounds, by number, without which an array has no value.
     pub unset: Vec<(usize, Name)>,
+    /// The arrays of records, each with those that a running reduction writes: steps name these.
+    pub records: Vec<(Name, Vec<Name>)>,
 }
 
 /// A kernel of a block.
@@ -82,6 +84,12 @@ pub struct BlockMistake {
 }
 
 impl BlockSpec {
+    /// Whether a step that names an array is about the kernel that writes this one.
+    pub(super) fn is_of(&self, written: Name, named: Name) -> bool {
+        let of_records = |(array, targets): &(Name, Vec<Name>)| *array == written && targets.contains(&named);
+        written == named || self.records.iter().any(of_records)
+    }
+
     /// Checks that each index has one extent, and that all arrays have values. A mistake is of the [index](Self::indices) with that number.
     ///
     /// # Errors

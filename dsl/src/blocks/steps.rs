@@ -18,11 +18,14 @@ use polyshard_layout::{AxisExpr, Mesh, Name, did_you_mean, each_once};
 use polyshard_program::{Affine, KernelSpec};
 use std::collections::HashMap;
 
-/// The indices of a kernel.
+/// The indices of a kernel that steps may name.
 fn loops(spec: &KernelSpec) -> Vec<Name> {
     let accesses = spec.value.accesses().into_iter().chain([&spec.target]);
     let in_accesses = accesses.flat_map(|access| &access.index).flat_map(|index| &index.terms).map(|(name, _)| *name);
-    each_once(in_accesses.chain(spec.ranges.iter().map(|(name, _)| *name)))
+    // No step is for the loop over the elements of records.
+    let record = spec.assign.running().and_then(|_| spec.target.index.last()?.as_variable());
+    let all = in_accesses.chain(spec.ranges.iter().map(|(name, _)| *name));
+    each_once(all.filter(|name| Some(*name) != record))
 }
 
 impl BlockKernel {
@@ -40,12 +43,26 @@ impl BlockSpec {
     /// All steps that apply to no kernel.
     pub fn divided(&self, steps: &[Step]) -> Result<Vec<KernelSteps>, Vec<BlockMistake>> {
         let mut mistakes = Vec::new();
+        // The kernel that combines records runs together with others, not those that take values out of them.
+        let of_records = |step: &Step| match step {
+            Step::Together { tensors, at } => {
+                let record = |name: &Name| self.records.iter().find(|(_, targets)| targets.contains(name));
+                let names = tensors.iter().map(|name| record(name).map_or(*name, |(array, _)| *array));
+                Step::Together { tensors: each_once(names), at: *at }
+            }
+            Step::Reassociate { tensor } => {
+                let record = self.records.iter().find(|(_, targets)| targets.contains(tensor));
+                Step::Reassociate { tensor: record.map_or(*tensor, |(array, _)| *array) }
+            }
+            other => other.clone(),
+        };
+        let steps: &[Step] = &steps.iter().map(of_records).collect::<Vec<_>>();
         let homes = self.homes(steps, &mut mistakes);
         let mut is_used = vec![false; steps.len()];
         let mut written: HashMap<Name, Vec<Clause>> = HashMap::new();
         let mut divided = Vec::with_capacity(self.kernels.len());
         for kernel in &self.kernels {
-            let mut own = Divided::new(kernel);
+            let mut own = Divided::new(self, kernel);
             for (number, (step, is_used)) in steps.iter().zip(&mut is_used).enumerate() {
                 *is_used |= own.add(step, number, &homes);
             }
@@ -76,7 +93,7 @@ impl BlockSpec {
     #[must_use]
     pub fn apart(&self, steps: &[Step]) -> Vec<bool> {
         let is_apart =
-            |array: Name| steps.iter().any(|step| matches!(step, Step::Apart { tensor } if *tensor == array));
+            |array: Name| steps.iter().any(|step| matches!(step, Step::Apart { tensor } if self.is_of(array, *tensor)));
         self.kernels.iter().map(|kernel| is_apart(kernel.output.array())).collect()
     }
 
@@ -199,6 +216,7 @@ impl BlockSpec {
 
 /// The steps of one kernel so far.
 struct Divided<'a> {
+    block: &'a BlockSpec,
     kernel: &'a BlockKernel,
     loops: Vec<Name>,
     /// The axes over which its indices are distributed.
@@ -211,9 +229,9 @@ struct Divided<'a> {
 }
 
 impl<'a> Divided<'a> {
-    fn new(kernel: &'a BlockKernel) -> Self {
+    fn new(block: &'a BlockSpec, kernel: &'a BlockKernel) -> Self {
         let (loops, axes, copies) = (loops(&kernel.kernel), Vec::new(), Vec::new());
-        Self { kernel, loops, axes, copies, of: None, steps: Vec::new() }
+        Self { block, kernel, loops, axes, copies, of: None, steps: Vec::new() }
     }
 
     /// The tensors of the kernel that are versions of an array, or that the statement calls so.
@@ -235,7 +253,8 @@ impl<'a> Divided<'a> {
     fn add(&mut self, step: &Step, number: usize, homes: &[(Name, Vec<Clause>)]) -> bool {
         let at = Some(number);
         let before = self.steps.len();
-        let is_of = |tensor: Name| self.kernel.output.array() == tensor;
+        let (block, written) = (self.block, self.kernel.output.array());
+        let is_of = |tensor: Name| block.is_of(written, tensor);
         match step {
             Step::Of { tensor } => {
                 self.of = Some(*tensor);

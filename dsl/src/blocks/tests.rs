@@ -311,3 +311,131 @@ fn ten_thousand_statements_are_read_and_checked() {
     assert_eq!(stages[9_999].output, "A'5000");
     assert_eq!(file.results().len(), 1);
 }
+
+#[test]
+fn running_reductions_are_kernels_on_records() {
+    check(expect![[r#"
+        fn f(S: [T; n, m], V: [T; m, n]) -> (M: [T; n], O: [T; n, n]) { let L: [T; n]; let A: [T; n, n]; (M[i], L[i], A[i, v]) softmax= (S[i, j], 1.0, V[j, v]); O[i, v] = A[i, v] / L[i]; } mesh(x: 2).distribute([i], [io], [ii]).shard(A, i @ x)
+            M_L_A'1 = f(S, V), M_L_A[i, field] softmax= (S[i, j], 1.0, V[j, field - 3] else 0)
+              .distribute([i], [io], [ii], mesh(x: 2))
+              .shard(M_L_A, dim(0) @ x)
+            M'1 = f(M_L_A'1), M[i] = if M_L_A[i, 0] > 0 { M_L_A[i, 1] } else { -(1.0 / 0.0) }
+              .distribute([i], [io], [ii], mesh(x: 2))
+              .shard(M_L_A, dim(0) @ x)
+              .shard(M, dim(0) @ x)
+            L'1 = f(M_L_A'1), L[i] = if M_L_A[i, 0] > 0 { M_L_A[i, 2] } else { 0.0 }
+              .distribute([i], [io], [ii], mesh(x: 2))
+              .shard(M_L_A, dim(0) @ x)
+              .shard(L, dim(0) @ x)
+            A'1 = f(M_L_A'1), A[i, v] = if M_L_A[i, 0] > 0 { M_L_A[i, v + 3] } else { 0.0 } for v in 0..8
+              .distribute([i], [io], [ii], mesh(x: 2))
+              .shard(A, dim(0) @ x)
+              .shard(M_L_A, dim(0) @ x)
+            O'1 = f(A'1, L'1), O[i, v] = A[i, v] / L[i]
+              .distribute([i], [io], [ii], mesh(x: 2))
+              .shard(A, dim(0) @ x)
+              .shard(L, dim(0) @ x)
+              .shard(O, dim(0) @ x)
+            (S, V) -> M = M'1, O = O'1
+        fn f(A: [T; n, m]) -> (best: [T; n], which: [T; n]) { (best[i], which[i]) argmax= (A[i, j], j) } auto
+            best_which'1 = f(A), best_which[i, field] argmax= (A[i, j], j)
+            best'1 = f(best_which'1), best[i] = if best_which[i, 0] > 0 { best_which[i, 1] } else { -(1.0 / 0.0) }
+            which'1 = f(best_which'1), which[i] = if best_which[i, 0] > 0 { best_which[i, 2] } else { 0.0 }
+            (A) -> best = best'1, which = which'1
+        fn f(x: [T; n]) -> (count: T, mean: T, q: T) { (count, mean, q) mean_variance= (1, x[i], 0) for i in 2..n; } auto
+            count_mean_q'1 = f(x), count_mean_q[field] mean_variance= (1, x[i], 0) for i in 2..8
+            count'1 = f(count_mean_q'1), count[] = if count_mean_q[0] > 0 { count_mean_q[1] } else { 0.0 }
+            mean'1 = f(count_mean_q'1), mean[] = if count_mean_q[0] > 0 { count_mean_q[2] } else { 0.0 }
+            q'1 = f(count_mean_q'1), q[] = if count_mean_q[0] > 0 { count_mean_q[3] } else { 0.0 }
+            (x) -> count = count'1, mean = mean'1, q = q'1
+        reduction squares(s = 0.0) { s: a.s + b.s } means (s) fn f(x: [T; n]) -> s: T { let (t) squares= (x[i] * x[i]); s = t; } auto
+            t_'1 = f(x), t_[field] squares= (x[i] * x[i])
+            t'1 = f(t_'1), t[] = if t_[0] > 0 { t_[1] } else { 0.0 }
+            (x) -> s = t'1
+    "#]]);
+}
+
+#[test]
+fn mistakes_in_running_reductions_are_told_at_their_place() {
+    check(expect![[r#"
+        fn f(A: [T; n, m]) -> M: [T; n] { let (N[i], L[i]) softmx= (A[i, j], 1); M[i] = N[i] + L[i] } auto
+            line 1, column 52: no reduction `softmx`
+            help: did you mean `softmax`? the reductions are `softmax`, `logsumexp`, `mean_variance`, `argmax` and `argmin`
+            line 1, column 81: `N` is read before anything is written to it
+            help: write it first, or make it a parameter of the block
+            line 1, column 88: `L` is read before anything is written to it
+            help: write it first, or make it a parameter of the block
+        fn f(A: [T; n, m]) -> M: [T; n] { let (N[i], L[i]) softmax= (A[i, j], 1); M[i] = N[i] + L[i] } auto
+            line 1, column 52: `softmax` has 3 fields, but the statement 2 targets
+            help: write a target and a term for each field, in their order
+            line 1, column 82: `N` is read before anything is written to it
+            help: write it first, or make it a parameter of the block
+            line 1, column 89: `L` is read before anything is written to it
+            help: write it first, or make it a parameter of the block
+        fn f(A: [T; n, m]) -> M: [T; n] { let (N[i], L[i]) logsumexp= (A[i, j]); M[i] = N[i] + L[i] } auto
+            line 1, column 52: 2 targets, but 1 term
+            help: write a term for each target
+        fn f(A: [T; n, m]) -> (M: [T; n], L: [T; n]) { (M[i], M[i]) logsumexp= (A[i, j], 1); L[i] = 0 } auto
+            line 1, column 55: `M` is written twice in one statement
+            help: give each target an array of its own
+        fn f(A: [T; n, m]) -> (M: [T; n], L: [T; n]) { (M[0], L[i]) logsumexp= (A[i, j], 1) } auto
+            line 1, column 49: the reduction writes a part of `M`
+            help: a reduction writes all of its targets: let each index stand alone, once, and give it no range
+        fn f(A: [T; n, m]) -> (M: [T; n], L: [T; n]) { (M[i], L[i]) logsumexp= (A[i, j], B[i]) } auto
+            line 1, column 82: no array `B`
+            help: declare it as a parameter of the block, or by `let`
+        fn f(A: [T; n, m]) -> (M: [T; n], L: [T; n, m]) { (M[i], L[i, j]) logsumexp= (A[i, j], 1) } auto
+            line 1, column 52: the term of `M` has the index `j`, which `M[i]` lacks
+            help: give the target this index, or leave it out of the term
+        fn f(A: [T; n, m]) -> (M: [T; n, m], L: [T; n, n]) { (M[i, j], L[i, k]) logsumexp= (A[i, j], A[k, j]) } auto
+            line 1, column 64: `L` has `k` that other targets lack
+            help: one target of a reduction may have one index more than the others
+        fn f(A: [T; n, m]) -> (M: [T; n], L: [T; n, m]) { (M[i], L[i, j]) logsumexp= (1, A[i, j]) } auto
+            M_L'1 = f(A), M_L[i, field] logsumexp= (1, A[i, field - 2] else 0) for i in 0..8
+            M'1 = f(M_L'1), M[i] = if M_L[i, 0] > 0 { M_L[i, 1] } else { -(1.0 / 0.0) }
+            L'1 = f(M_L'1), L[i, j] = if M_L[i, 0] > 0 { M_L[i, j + 2] } else { 0.0 } for j in 0..6
+            (A) -> M = M'1, L = L'1
+        fn f(A: [T; n]) -> (M: T, L: T) { (M, L) = (A[i], 1) } auto
+            line 1, column 42: several targets need a reduction
+            help: name a reduction: `(M[i], L[i]) logsumexp= (S[i, j], 1.0)`
+        reduction product(p = 1.0) { p: a.p * b.p } means (p) fn f(A: [T; n]) -> M: T { let (p) product= (A[i]); M = p } auto
+            p_'1 = f(A), p_[field] product= (A[i])
+            p'1 = f(p_'1), p[] = if p_[0] > 0 { p_[1] } else { 1.0 }
+            (A) -> M = p'1
+        reduction odd(p = 0.0) { p: a.q + c } trusted fn f(A: [T; n]) -> M: T { let (p) odd= (A[i]); M = p } auto
+            line 1, column 11: no field `q`; the fields are p
+            help: correct the formulas or `means`; `trusted` in its place takes your word for it
+            line 1, column 81: no reduction `odd`
+            help: the reductions are `softmax`, `logsumexp`, `mean_variance`, `argmax` and `argmin`
+            line 1, column 98: `p` is read before anything is written to it
+            help: write it first, or make it a parameter of the block
+        reduction odd(p = 0.0, q = 0.0) { p: a.p + b.p, r: 0.0 } trusted fn f(A: [T; n]) -> M: T { M = A[i] } auto
+            line 1, column 24: no formula for the field `q`
+            help: write one: `m: max(a.m, b.m)`
+        reduction odd(p = 0.0) { p: a.p + b.p } fn f(A: [T; n]) -> M: T { let (p) odd= (A[i]); M = p } auto
+            line 1, column 11: `odd` does not say what it means
+            help: write what adds up, `means (l * exp(m))`, or `trusted`
+            line 1, column 75: no reduction `odd`
+            help: the reductions are `softmax`, `logsumexp`, `mean_variance`, `argmax` and `argmin`
+            line 1, column 92: `p` is read before anything is written to it
+            help: write it first, or make it a parameter of the block
+        reduction odd(p = n) { p: a.p + A[i] } trusted fn f(A: [T; n]) -> M: T { let (p) odd= (A[i]); M = p } auto
+            line 1, column 24: the field `p` has no initial value
+            help: list it in the parentheses: `m = -inf`
+            line 1, column 33: a formula reads no array
+            help: combine the fields of two records, `a.m` and `b.m`
+            line 1, column 82: no reduction `odd`
+            help: the reductions are `softmax`, `logsumexp`, `mean_variance`, `argmax` and `argmin`
+            line 1, column 99: `p` is read before anything is written to it
+            help: write it first, or make it a parameter of the block
+        fn f(A: [i64; n]) -> (M: i64, L: i64) { (M, L) argmax= (A[i], i) } auto
+            line 1, column 27: `1.0` is a float in a kernel of integers
+            help: write an integer, or let the tensors hold `f32` or `f64`
+            line 1, column 27: `0.0` is a float in a kernel of integers
+            help: write an integer, or let the tensors hold `f32` or `f64`
+            line 1, column 40: `0.0` is a float in a kernel of integers
+            help: write an integer, or let the tensors hold `f32` or `f64`
+            line 1, column 41: `argmax=` does not fit `M_L[field]`: its elements are i64
+            help: let the tensors hold `f32` or `f64`
+    "#]]);
+}

@@ -6,7 +6,8 @@
 //! that when the schedule was lowered, and the file states it. Tests: `program/tests/it/refused.rs`.
 
 use super::{
-    Algorithm, Direction, End, Leaf, LeafAccess, LeafNumber, Leg, NestView, Owners, Region, Transfer, TransferView,
+    Algorithm, Direction, End, Leaf, LeafAccess, LeafNumber, LeafOp, Leg, NestView, Owners, Region, Transfer,
+    TransferView,
 };
 use crate::affine::Affine;
 use crate::bounds::LIMIT;
@@ -50,12 +51,32 @@ impl NestView<'_> {
             self.transfer(transfer).map_err(|why| format!("has a transfer, number {number}, {why}"))?;
         }
         self.leaf_fits(&self.leaf)?;
+        self.records_fit()?;
         self.matches()?;
         self.time_steps_fit()?;
         self.interior().map_err(|why| format!("has a leaf that cannot compute its interior first: {why}"))?;
         match self.is_complete() {
             true => Ok(()),
             false => Err("has tiles or bounds that do not follow from its transfers".into()),
+        }
+    }
+
+    /// Checks that records stay whole: in the leaf, in the tile and on the ranks that own them.
+    fn records_fit(&self) -> Result<(), String> {
+        let Some(index) = self.kernel.record_index() else { return Ok(()) };
+        let dim = self.kernel.target().index.len() - 1;
+        let size = self.kernel.output().shape[dim] as i64;
+        let (home, target) = (self.output_sharding(), &self.leaf.target);
+        let is_whole = |(inner, &stride): (&super::LeafLoop, &i64)| match inner.var == index {
+            true => inner.low.as_constant() == Some(0) && inner.count.as_constant() == Some(size) && stride == 1,
+            false => stride == 0,
+        };
+        let is_leaf = self.leaf.op == LeafOp::Nest && self.leaf.loops.iter().zip(&target.strides[dim]).all(is_whole);
+        let is_home = home.dims()[dim].is_whole() && home.partial().is_empty();
+        let is_ordered = self.output().direction == Direction::Out { any_order: false };
+        match is_leaf && is_home && is_ordered && self.time_steps.is_none() {
+            true => Ok(()),
+            false => Err("divides the records of a running reduction".into()),
         }
     }
 

@@ -109,6 +109,10 @@ impl NestView<'_> {
                     Algorithm::EachPart
                 }
                 (_, Direction::In | Direction::Out { any_order: true }, _) => Algorithm::Library,
+                // Pieces of a sum could end inside a record.
+                (_, Direction::Out { any_order: false }, _) if self.kernel.record_index().is_some() => {
+                    Algorithm::GatherTerms
+                }
                 (_, Direction::Out { any_order: false }, Owners::Parts) => Algorithm::GatherTerms,
                 (_, Direction::Out { any_order: false }, _) => SumAlgorithm::in_order(bytes, members).into(),
             }

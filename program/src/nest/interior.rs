@@ -43,6 +43,9 @@ impl NestView<'_> {
         if self.leaf.op != LeafOp::Nest || self.leaf.loops.is_empty() {
             return Err("the leaf is not a nest with loops that can be cut");
         }
+        if self.kernel.record_index().is_some() {
+            return Err("the leaf combines records");
+        }
         if !self.kernel.writes_once() {
             return Err("the leaf adds up terms, in an order that depends on how it is cut");
         }

@@ -60,7 +60,11 @@ impl NestView<'_> {
             let dims = indices.iter().zip(&self.leaf.target.strides).filter(move |(_, strides)| strides[number.0] != 0);
             dims.map(|(index, _)| index.terms.len() == 1 && index.modulus.is_none())
         };
-        let indexes = |number: LeafLoopId| along(number).next().is_some() && along(number).all(|is_alone| is_alone);
+        let record = self.kernel.record_index();
+        let is_record = |number: LeafLoopId| record.is_some_and(|name| self.leaf.loops[number.0].var == name);
+        let indexes = |number: LeafLoopId| {
+            along(number).next().is_some() && along(number).all(|is_alone| is_alone) && !is_record(number)
+        };
         let is_cut = |&number: &LeafLoopId| match &self.leaf.op {
             LeafOp::Contraction { roles, .. } => roles[number.0] != Role::K && indexes(number),
             LeafOp::Nest => indexes(number),

@@ -326,7 +326,15 @@ fn passes_on(writer: &NestView<'_>, reader: &NestView<'_>, tensor: TensorId) -> 
             return refused("but other elements than the iteration has written");
         }
     }
-    // Where an element is written again, it is not complete.
+    // Where an element is written again, it is not complete. As every instance runs once, an iteration that runs all terms of an element
+    // leaves none to others.
+    let has_all_terms = writer.leaf.loops.iter().zip(writer.kernel.vars()).enumerate().all(|(number, (inner, var))| {
+        let is_whole = inner.low.as_constant() == Some(0) && inner.count.as_constant() == Some(var.extent as i64);
+        is_whole && inner.stride == 1 || writer.kernel.target().mentions(var.name) && moves(&writer.leaf.target, number)
+    });
+    if has_all_terms {
+        return Ok(());
+    }
     let counters = (0..reader.loops.len()).map(CounterId);
     let is_final = |counter: CounterId| {
         let next = Expr::symbol(Symbol::Counter(counter)).offset_by(1);
@@ -337,6 +345,11 @@ fn passes_on(writer: &NestView<'_>, reader: &NestView<'_>, tensor: TensorId) -> 
         reader.loops[counter.0].extent <= 1 || written.iter().any(moves)
     };
     if counters.into_iter().all(is_final) { Ok(()) } else { refused("where it is not complete") }
+}
+
+/// Whether a loop of the leaf moves an access.
+fn moves(access: &LeafAccess, number: usize) -> bool {
+    access.strides.iter().any(|strides| strides[number] != 0)
 }
 
 /// The first element and the one after the last, along each dimension, that an access of a leaf touches in an iteration; none if they may

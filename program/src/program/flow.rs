@@ -184,7 +184,7 @@ fn writers_of(id: ArrayId, sources: &Sources) -> (Vec<KernelId>, Vec<ArrayId>) {
 fn held(kernel: &Kernel) -> String {
     let dtype = kernel.dtype();
     match kernel.assign() {
-        Assign::Set | Assign::Add => "0".into(),
+        Assign::Set | Assign::Add | Assign::Running(_) => "0".into(),
         Assign::Mul => "1".into(),
         Assign::Max => format!("the least number of {dtype}"),
         Assign::Min => format!("the greatest number of {dtype}"),

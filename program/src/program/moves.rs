@@ -258,6 +258,7 @@ impl<'a> MoveView<'a> {
             Assign::Mul => " of products",
             Assign::Max => " of maxima",
             Assign::Min => " of minima",
+            Assign::Running(_) => " of records",
         };
         let is_in_pieces = |by: &Algorithm| *by == Algorithm::ReduceScatterGather;
         match self.route.procedure() {

@@ -10,7 +10,7 @@ use crate::groups::Groups;
 use crate::instances::Instances;
 use crate::leaf::{LeafBox, LeafBoxes, Ramp, Slices};
 use crate::tile::{Fetching, Link, Source, Target, Tile, When, Written};
-use crate::{DistArray, Element, Grid, Polled, Region, Result, SharedInputs, Strided, StridedMut, View};
+use crate::{DistArray, Element, Grid, Polled, ReduceOp, Region, Result, SharedInputs, Strided, StridedMut, View};
 use polyshard_program::{Assign, LeafPart, Leg, TileId};
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -475,6 +475,12 @@ impl<'o, T: Element> Leaf<'o, '_, T> {
     #[must_use]
     pub fn ramp(&self, base: i64, strides: &[i64]) -> Ramp {
         Ramp::new(base + self.part.moved(strides), strides)
+    }
+
+    /// Returns the operation that combines values into the output.
+    #[must_use]
+    pub fn op(&self) -> ReduceOp {
+        self.kernel.assign.op()
     }
 
     /// Returns the operand that the leaf writes.

@@ -172,6 +172,7 @@ fn reductions_in_passing_are_made_once() {
                     ReduceOp::Product => [8, 27, -125],
                     ReduceOp::Max => [4, 3, -5],
                     ReduceOp::Min => [1, 3, -5],
+                    ReduceOp::Records(_) => unreachable!("all but records"),
                 };
                 assert_eq!(data, expected);
             }

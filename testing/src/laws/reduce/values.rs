@@ -20,7 +20,8 @@ pub trait Value: Element {
 
 /// Element `i` of a rank, different for every rank and index.
 pub fn element<T: Value>(op: ReduceOp, rank: usize, i: usize) -> T {
-    T::from_bits(mix(mix(op as u64 ^ rank as u64) ^ i as u64))
+    let number = [ReduceOp::Sum, ReduceOp::Product, ReduceOp::Max, ReduceOp::Min].into_iter().position(|one| one == op);
+    T::from_bits(mix(mix(number.unwrap_or(4) as u64 ^ rank as u64) ^ i as u64))
 }
 
 /// The terms combined from the first to the last.
@@ -43,6 +44,7 @@ pub fn agree<T: Value>(op: ReduceOp, terms: &[T], one: T, other: T) -> bool {
         ReduceOp::Sum => terms.iter().map(|term| term.wide().abs()).sum(),
         ReduceOp::Product => terms.iter().map(|term| term.wide().abs()).product(),
         ReduceOp::Max | ReduceOp::Min => 0.0,
+        ReduceOp::Records(_) => f64::INFINITY,
     };
     (one.wide() - other.wide()).abs() <= bound * size
 }
