@@ -260,6 +260,7 @@ pub mod guide {
         poly "poly.md",
         reading "reading.md",
         redistribution "redistribution.md",
+        reductions "reductions.md",
         schedules "schedules.md",
         search "search.md",
         sequences "sequences.md",

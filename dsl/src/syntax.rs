@@ -25,7 +25,7 @@
 use crate::errors::{Errors, error, error_at};
 use crate::name::PRIME;
 use crate::value::{Access, Condition, Value};
-use polyshard_layout::{counted, joined};
+use polyshard_layout::joined;
 use polyshard_program::Assign;
 use proc_macro2::{TokenStream, TokenTree};
 use syn::ext::IdentExt;
@@ -71,6 +71,8 @@ pub(crate) struct Line {
 pub(crate) struct Reduced {
     /// A line for each target with its term.
     pub(crate) lines: Vec<Line>,
+    /// The numbers of targets and of terms.
+    pub(crate) counts: [usize; 2],
     /// The reduction.
     pub(crate) by: Ident,
     /// The whole statement, for errors on it.
@@ -417,8 +419,13 @@ fn line_or_reduced(body: ParseStream) -> Result<(std::result::Result<Line, Reduc
             let statement = Statement { target, assign: Assign::Set, value, tokens: tokens.clone() };
             Line { statement, ranges: ranges.clone() }
         };
-        let lines = targets.into_iter().zip(terms).map(statement).collect();
-        return Ok((Err(Reduced { lines, by, tokens }), is_let));
+        let counts = [targets.len(), terms.len()];
+        let lines = targets
+            .into_iter()
+            .zip(terms.into_iter().chain(std::iter::repeat(Value::whole("0"))))
+            .map(statement)
+            .collect();
+        return Ok((Err(Reduced { lines, counts, by, tokens }), is_let));
     }
     let target = target(body)?;
     let assign = assign(body)?;
@@ -458,10 +465,6 @@ fn reduced(body: ParseStream) -> Result<(Vec<Access>, Ident, Vec<Value>)> {
             return Err(crate::value::unexpected(&right));
         }
         right.parse::<Option<Token![,]>>()?;
-    }
-    if targets.len() != terms.len() {
-        let (targets, terms) = (counted(targets.len(), "target"), counted(terms.len(), "term"));
-        return Err(error(by, format!("{targets}, but {terms}"), "write a term for each target"));
     }
     Ok((targets, by, terms))
 }

@@ -1,5 +1,6 @@
 //! Shared by the unit tests: the result of parsing as text, or its errors with the text that they point at.
 
+mod grammar;
 mod shown;
 mod transcript;
 

@@ -63,6 +63,7 @@ pub use polyshard_program::{
     Product, ProductId, Role, Running, RunningForm, SlicesOf, TileStatement, Value,
 };
 pub use products::Products;
+pub use records::op;
 pub use region::Region;
 pub use rows::Rows;
 pub use slices::Slices;

@@ -3,6 +3,10 @@
 //! The kernel's values are the elements of records that stand for one term each. They are computed for a few records at a time, which are
 //! then combined into those of the output. Tests: `tests/it/running.rs`.
 
+mod evaluate;
+
+pub use evaluate::op;
+
 use super::view::moved;
 use super::{Element, Strided, StridedMut};
 use polyshard_layout::Records;

@@ -8,7 +8,7 @@ use crate::affine::Affine;
 use crate::number::Number;
 use crate::running::Running;
 use crate::value::{Access, Value};
-use polyshard_layout::{DType, Name, ReduceOp, joined};
+use polyshard_layout::{DType, Name, joined};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;
@@ -52,18 +52,6 @@ impl Assign {
         match self {
             Self::Set => Self::Add,
             other => other,
-        }
-    }
-
-    /// Returns the operation that combines partial results, by name.
-    #[must_use]
-    pub fn op(self) -> ReduceOp {
-        match self {
-            Self::Set | Self::Add => ReduceOp::Sum,
-            Self::Mul => ReduceOp::Product,
-            Self::Max => ReduceOp::Max,
-            Self::Min => ReduceOp::Min,
-            Self::Running(running) => running.op(),
         }
     }
 

@@ -93,6 +93,8 @@ pub use program::{
 };
 pub use proof::{Proof, Property, Report, SENT};
 pub use running::{Field, Running, RunningForm};
+#[doc(hidden)]
+pub use running::{Node, Plan};
 pub use staged::CHUNK;
 pub use statement::{At, Iteration, LeafPart, Statement};
 pub use tile_statement::TileStatement;

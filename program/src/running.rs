@@ -11,18 +11,19 @@
 //! follow. The last field may be a row of several elements. Records without terms are never combined, so the initial values only stand
 //! for the results of no terms.
 //!
-//! A definition is proved when it is made: what it says that records mean has to add up (`running/proof.rs`). `running/evaluate.rs`
-//! combines records.
+//! A definition is proved when it is made: what it says that records mean has to add up (`running/proof.rs`). The leaf combines records
+//! (`leaf/src/records.rs`).
 //!
 //! Tests: `tests/it/running.rs`.
 
-mod evaluate;
+mod plan;
 mod proof;
+
+pub use plan::{Node, Plan};
 
 use crate::number::Number;
 use crate::value::Value;
-use evaluate::Plan;
-use polyshard_layout::{Name, Record, Records, ReduceOp, joined};
+use polyshard_layout::{Name, joined};
 use proof::{Claim, Doubt};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -140,10 +141,11 @@ impl Running {
         Self::new(RunningForm { size, ..form.clone() })
     }
 
-    /// Returns the operation that combines records.
+    /// Returns the operations that combine two records.
+    #[doc(hidden)]
     #[must_use]
-    pub fn op(self) -> ReduceOp {
-        ReduceOp::Records(Records::new(self.0))
+    pub fn plan(self) -> &'static Plan {
+        &self.0.plan
     }
 
     /// Returns, in a few words, what has been proved about it: `(l * exp(m)) is a sum`.
@@ -169,20 +171,6 @@ impl RunningForm {
             Doubt::False(why) => format!("`means` of `{}` does not hold: {why}", self.name),
             Doubt::Undecided(why) => format!("`means` of `{}` cannot be proved: {why}", self.name),
         })
-    }
-}
-
-impl Record for Made {
-    fn len(&self) -> usize {
-        self.form.size
-    }
-
-    fn combine_f32(&self, into: &mut [f32], with: &[f32]) {
-        self.plan.combine(self.form.size, into, with);
-    }
-
-    fn combine_f64(&self, into: &mut [f64], with: &[f64]) {
-        self.plan.combine(self.form.size, into, with);
     }
 }
 

@@ -31,6 +31,7 @@ pub(crate) use table::{RegionOf, TimeSteps};
 
 use crate::groups::Groups;
 use crate::instances::Instances;
+use crate::leaf::op;
 use crate::tile::{How, Link, Tile, Written};
 use crate::{DistArray, Element, Grid, InputTable, Reduction, Result, Transport, World};
 use moves::Move;
@@ -211,7 +212,7 @@ impl<'w, T: Element> Engine<'w, T> {
     pub(crate) fn identity(&self, kernel: usize) -> Option<T> {
         let Prepared { kernel, written, .. } = &self.kernels[kernel];
         let writes_all = kernel.assign == Assign::Set && written.is_none();
-        (!writes_all).then(|| kernel.assign.op().identity())
+        (!writes_all).then(|| op(kernel.assign).identity())
     }
 
     /// Returns an output for a kernel that writes a tile alone: an array without elements.
@@ -236,7 +237,7 @@ impl<'w, T: Element> Engine<'w, T> {
         written.copy_others(output, before);
         // `=` clears them in the run.
         if kernel.assign != Assign::Set {
-            written.fill(output, kernel.assign.op().identity());
+            written.fill(output, op(kernel.assign).identity());
         }
     }
 

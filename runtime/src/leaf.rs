@@ -14,7 +14,7 @@ use polyshard_program::Kernel;
 pub use polyshard_leaf::{
     Access, Assign, BlockDepth, Closure, Comparison, Conditional, Expression, Factor, Field, Function, LeafLoopId,
     Name, Named, Number, OperandId, Pointwise, Product, ProductId, Products, Ramp, Role, Rows, Running, RunningForm,
-    SlicesOf, TileStatement, Value, Vectors, contract, nest, nest_with_numbers, pointwise,
+    SlicesOf, TileStatement, Value, Vectors, contract, nest, nest_with_numbers, op, pointwise,
 };
 pub(crate) use polyshard_leaf::{LeafBox, LeafBoxes, Slices};
 

@@ -8,6 +8,7 @@ mod blocked;
 mod row;
 
 use crate::instances::Instances;
+use crate::leaf::op;
 use crate::{Element, ReduceOp, Result, RunError};
 use blocked::Blocked;
 use ndarray::{ArrayD, IxDyn};
@@ -48,7 +49,7 @@ pub(crate) fn evaluate<T: Element>(
         let (kernel, wanted) = (kernel.name(), kernel.inputs().len());
         return Err(RunError::WholeInputs { kernel, wanted, given: inputs.len() }.into());
     }
-    let (shape, op) = (&kernel.output().shape, kernel.assign().op());
+    let (shape, op) = (&kernel.output().shape, op(kernel.assign()));
     let mut output = match into {
         Some(into) => into.as_standard_layout().into_owned(),
         None => ArrayD::from_elem(IxDyn(shape), op.identity()),
@@ -108,7 +109,7 @@ pub(crate) fn restart<T: Element>(kernel: &Kernel, output: &mut ArrayD<T>) {
         // A row along no index is one instance.
         let row = Row { at, along: kernel.vars().len(), len: 1 };
         if let Offsets::Same(offset) = row.offsets(kernel.target(), kernel, &kernel.output().shape) {
-            elements[offset] = kernel.assign().op().identity();
+            elements[offset] = op(kernel.assign()).identity();
         }
     }
 }

@@ -59,6 +59,7 @@ golden! {
     kept "../golden/kept.rs"
     together "../golden/together.rs"
     passes "../golden/passes.rs"
+    ring "../golden/ring.rs"
     versions "../golden/versions.rs"
 }
 

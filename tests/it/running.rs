@@ -1,8 +1,10 @@
 //! Running reductions give the results of plain loops, along serial and distributed loops, in rings, and whatever the schedule.
 
 use polyshard::prelude::*;
+use polyshard::program::ArrayKind;
 use polyshard::schedule::Block;
 use polyshard_testing::written::read_back;
+use proptest::prelude::*;
 
 /// An element of an input, from its global index.
 fn element(input: usize, at: &[usize]) -> f64 {
@@ -104,20 +106,26 @@ fn rows_of_queries_or_of_keys_are_distributed() {
     }
 }
 
+/// Attention whose keys and values travel in a ring.
+pub(crate) fn ring(sizes: [usize; 4], ranks: usize) -> Schedule<Block> {
+    let mesh = Mesh::new([("x", ranks)]);
+    let [x] = mesh.axes();
+    let [i, j] = ["i", "j"].map(Var::new);
+    let ring = attention(sizes).distribute([i], ["io"], ["ii"], &mesh).divide(j, "jo", "ji", ranks);
+    let ring = ring.reorder(["jo", "ii"]).rotate("jo", ["io"]).shard("Q", [i.at(x)]).shard("O", [i.at(x)]);
+    let ring = ring.shard("K", [j.at(x)]).shard("V", [j.at(x)]).together(["S", "A"], "jo");
+    ring.communicate("K", "jo").communicate("V", "jo")
+}
+
 #[test]
 fn keys_and_values_travel_in_a_ring() {
     for sizes in SIZES {
         let expected = attention_in_loops(sizes);
         for ranks in [1, 2, 3, 4, 6] {
-            let mesh = Mesh::new([("x", ranks)]);
-            let [x] = mesh.axes();
-            let [i, j] = ["i", "j"].map(Var::new);
-            let ring = attention(sizes).distribute([i], ["io"], ["ii"], &mesh).divide(j, "jo", "ji", ranks);
-            let ring = ring.reorder(["jo", "ii"]).rotate("jo", ["io"]).shard("Q", [i.at(x)]).shard("O", [i.at(x)]);
-            let ring = ring.shard("K", [j.at(x)]).shard("V", [j.at(x)]).together(["S", "A"], "jo");
-            let ring = ring.communicate("K", "jo").communicate("V", "jo");
+            let ring = ring(sizes, ranks);
             for ring in [ring.clone(), ring.pipeline("jo", 1)] {
                 let program = ring.lower().unwrap_or_else(|error| panic!("{error}"));
+                assert!(program.of_kind(ArrayKind::Panels).len() == 1, "scores are in tiles only\n{program}");
                 close(&results(&program)[0].1, &expected, &program.explain());
             }
         }
@@ -289,11 +297,39 @@ fn steps_and_programs_that_divide_records_are_refused() {
     ];
     expect_test::expect![[r#"
         schedule step 2, `distribute([field], [fo], [fi], mesh(y: 2))`: block `attention`: no statement has one of the loops `field`; the indices are `i`, `c`, `j` and `v`
-          --> tests/it/running.rs:285:23
+          --> tests/it/running.rs:292:23
         schedule step 2, `shard(M_L_A, dim(1) @ x)`: block `attention`: the block has no array `M_L_A`; the arrays are `Q`, `K`, `V`, `S`, `M`, `L`, `A` and `O`
-          --> tests/it/running.rs:286:23
+          --> tests/it/running.rs:293:23
         schedule step 2, `reassociate(A)`: terms of `M_L_A online= ..` are combined in rank order; leave `reassociate` out
-          --> tests/it/running.rs:287:23
+          --> tests/it/running.rs:294:23
         schedule step 2, `shard(M_L_A, partial(x))`: block `attention`: the block has no array `M_L_A`; the arrays are `Q`, `K`, `V`, `S`, `M`, `L`, `A` and `O`
-          --> tests/it/running.rs:288:23"#]].assert_eq(&errors.join("\n"));
+          --> tests/it/running.rs:295:23"#]].assert_eq(&errors.join("\n"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Whatever the sizes, the mesh, the panels and the statements that run apart.
+    #[test]
+    fn random_schedules_give_the_attention_of_plain_loops(
+        sizes in [1..14usize, 1..14, 1..5, 1..9],
+        ranks in 1..7usize,
+        layout in 0..4usize,
+        panel in prop::sample::select(vec![1usize, 100, 600, 1 << 20]),
+        is_apart in any::<bool>(),
+    ) {
+        let mesh = Mesh::new([("x", ranks)]);
+        let [x] = mesh.axes();
+        let [i, j, v] = ["i", "j", "v"].map(Var::new);
+        let schedule = match layout {
+            0 => attention(sizes).distribute([i], ["io"], ["ii"], &mesh).shard("Q", [i.at(x)]).shard("K", [j.at(x)]),
+            1 => attention(sizes).distribute([j], ["jo"], ["ji"], &mesh).shard("V", [j.at(x)]).shard("O", [i.at(x)]),
+            2 => attention(sizes).distribute([v], ["vo"], ["vi"], &mesh).shard("Q", [i.at(x)]).shard("V", [v.at(x)]),
+            _ => ring(sizes, ranks),
+        };
+        let schedule = if is_apart && layout < 3 { schedule.apart("A") } else { schedule };
+        let program = schedule.in_panels_of(panel).lower();
+        let program = program.unwrap_or_else(|error| panic!("{error}"));
+        close(&results(&program)[0].1, &attention_in_loops(sizes), &program.explain());
+    }
 }

@@ -63,6 +63,12 @@ impl Elaborator<'_> {
             self.errors.push(&reduced.by, message, "let the tensors hold `f32` or `f64`");
             return None;
         }
+        let [targets, terms] = reduced.counts;
+        if targets != terms {
+            let (targets, terms) = (counted(targets, "target"), counted(terms, "term"));
+            self.errors.push(&reduced.by, format!("{targets}, but {terms}"), "write a term for each target");
+            return None;
+        }
         let (fields, targets) = (reduction.fields.len(), reduced.lines.len());
         if fields != targets {
             let (fields, targets) = (counted(fields, "field"), counted(targets, "target"));

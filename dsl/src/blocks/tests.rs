@@ -361,17 +361,9 @@ fn mistakes_in_running_reductions_are_told_at_their_place() {
         fn f(A: [T; n, m]) -> M: [T; n] { let (N[i], L[i]) softmx= (A[i, j], 1); M[i] = N[i] + L[i] } auto
             line 1, column 52: no reduction `softmx`
             help: did you mean `softmax`? the reductions are `softmax`, `logsumexp`, `mean_variance`, `argmax` and `argmin`
-            line 1, column 81: `N` is read before anything is written to it
-            help: write it first, or make it a parameter of the block
-            line 1, column 88: `L` is read before anything is written to it
-            help: write it first, or make it a parameter of the block
         fn f(A: [T; n, m]) -> M: [T; n] { let (N[i], L[i]) softmax= (A[i, j], 1); M[i] = N[i] + L[i] } auto
             line 1, column 52: `softmax` has 3 fields, but the statement 2 targets
             help: write a target and a term for each field, in their order
-            line 1, column 82: `N` is read before anything is written to it
-            help: write it first, or make it a parameter of the block
-            line 1, column 89: `L` is read before anything is written to it
-            help: write it first, or make it a parameter of the block
         fn f(A: [T; n, m]) -> M: [T; n] { let (N[i], L[i]) logsumexp= (A[i, j]); M[i] = N[i] + L[i] } auto
             line 1, column 52: 2 targets, but 1 term
             help: write a term for each target
@@ -399,43 +391,24 @@ fn mistakes_in_running_reductions_are_told_at_their_place() {
             line 1, column 42: several targets need a reduction
             help: name a reduction: `(M[i], L[i]) logsumexp= (S[i, j], 1.0)`
         reduction product(p = 1.0) { p: a.p * b.p } means (p) fn f(A: [T; n]) -> M: T { let (p) product= (A[i]); M = p } auto
-            p_'1 = f(A), p_[field] product= (A[i])
-            p'1 = f(p_'1), p[] = if p_[0] > 0 { p_[1] } else { 1.0 }
-            (A) -> M = p'1
+            line 1, column 11: `means` of `product` does not hold: with a = (p: 1) and b = (p: 2), `p` of the combination is 2, not 1 + 2 = 3
+            help: correct the formulas or `means`; `trusted` in its place takes your word for it
         reduction odd(p = 0.0) { p: a.q + c } trusted fn f(A: [T; n]) -> M: T { let (p) odd= (A[i]); M = p } auto
             line 1, column 11: no field `q`; the fields are p
             help: correct the formulas or `means`; `trusted` in its place takes your word for it
-            line 1, column 81: no reduction `odd`
-            help: the reductions are `softmax`, `logsumexp`, `mean_variance`, `argmax` and `argmin`
-            line 1, column 98: `p` is read before anything is written to it
-            help: write it first, or make it a parameter of the block
         reduction odd(p = 0.0, q = 0.0) { p: a.p + b.p, r: 0.0 } trusted fn f(A: [T; n]) -> M: T { M = A[i] } auto
             line 1, column 24: no formula for the field `q`
             help: write one: `m: max(a.m, b.m)`
         reduction odd(p = 0.0) { p: a.p + b.p } fn f(A: [T; n]) -> M: T { let (p) odd= (A[i]); M = p } auto
             line 1, column 11: `odd` does not say what it means
             help: write what adds up, `means (l * exp(m))`, or `trusted`
-            line 1, column 75: no reduction `odd`
-            help: the reductions are `softmax`, `logsumexp`, `mean_variance`, `argmax` and `argmin`
-            line 1, column 92: `p` is read before anything is written to it
-            help: write it first, or make it a parameter of the block
         reduction odd(p = n) { p: a.p + A[i] } trusted fn f(A: [T; n]) -> M: T { let (p) odd= (A[i]); M = p } auto
             line 1, column 24: the field `p` has no initial value
             help: list it in the parentheses: `m = -inf`
             line 1, column 33: a formula reads no array
             help: combine the fields of two records, `a.m` and `b.m`
-            line 1, column 82: no reduction `odd`
-            help: the reductions are `softmax`, `logsumexp`, `mean_variance`, `argmax` and `argmin`
-            line 1, column 99: `p` is read before anything is written to it
-            help: write it first, or make it a parameter of the block
         fn f(A: [i64; n]) -> (M: i64, L: i64) { (M, L) argmax= (A[i], i) } auto
-            line 1, column 27: `1.0` is a float in a kernel of integers
-            help: write an integer, or let the tensors hold `f32` or `f64`
-            line 1, column 27: `0.0` is a float in a kernel of integers
-            help: write an integer, or let the tensors hold `f32` or `f64`
-            line 1, column 40: `0.0` is a float in a kernel of integers
-            help: write an integer, or let the tensors hold `f32` or `f64`
-            line 1, column 41: `argmax=` does not fit `M_L[field]`: its elements are i64
+            line 1, column 48: `argmax=` combines floats, but the elements are `i64`
             help: let the tensors hold `f32` or `f64`
     "#]]);
 }

@@ -8,7 +8,7 @@ use super::{Engine, Prepared};
 use crate::comm::Work;
 use crate::groups::Groups;
 use crate::instances::Instances;
-use crate::leaf::{LeafBox, LeafBoxes, Ramp, Slices};
+use crate::leaf::{LeafBox, LeafBoxes, Ramp, Slices, op};
 use crate::tile::{Fetching, Link, Source, Target, Tile, When, Written};
 use crate::{DistArray, Element, Grid, Polled, ReduceOp, Region, Result, SharedInputs, Strided, StridedMut, View};
 use polyshard_program::{Assign, LeafPart, Leg, TileId};
@@ -141,7 +141,7 @@ impl<'r, 'w, T: Element> Run<'r, 'w, T> {
         let Some(link) = selected.link.take() else { return Ok(()) };
         let region = (transfer.region)(grid.coords(), counters);
         match transfer.route.shift().filter(|shift| counters[shift.counter.0] != 0) {
-            None => link.reset(&region, kernel.assign.op()),
+            None => link.reset(&region, op(kernel.assign)),
             Some(shift) => {
                 selected.note();
                 link.take_over(groups.along(&[shift.axis.0], None), shift.by, &region)?;
@@ -212,7 +212,7 @@ impl<'r, 'w, T: Element> Run<'r, 'w, T> {
         let Selected { kernel, transfer, grid, link, inputs, output: array, written, .. } = selected;
         let Some(link) = link else { return Ok(()) };
         match transfer.input {
-            None => link.combine_next(grid.world().comm(), &mut Target { array, op: kernel.assign.op(), written }),
+            None => link.combine_next(grid.world().comm(), &mut Target { array, op: op(kernel.assign), written }),
             Some(input) => link.arrive(grid.world(), inputs.array(input)),
         }
     }
@@ -401,7 +401,7 @@ impl<T: Element> Selected<'_, '_, '_, T> {
                 Input { grid, link, of, is_around: transfer.tile.own_in_place, region_of }.carry_out(leg, &at)
             }
             None => {
-                let target = &mut Target { array, op: kernel.assign.op(), written: *written };
+                let target = &mut Target { array, op: op(kernel.assign), written: *written };
                 Output { grid, link, target, when, region_of }.carry_out(leg, &at)
             }
         }
@@ -480,7 +480,7 @@ impl<'o, T: Element> Leaf<'o, '_, T> {
     /// Returns the operation that combines values into the output.
     #[must_use]
     pub fn op(&self) -> ReduceOp {
-        self.kernel.assign.op()
+        op(self.kernel.assign)
     }
 
     /// Returns the operand that the leaf writes.

@@ -3,6 +3,7 @@
 use super::leaf::LeafPlan;
 use super::local::{LocalNest, region_at};
 use crate::engine::{self, Coordinates, RegionOf, Run, values_at};
+use crate::leaf::op;
 use crate::{Element, Grid, Result, World, count};
 use polyshard_program::{
     At, Body, Direction, Expr, InPlace, Iteration, Kernel, KernelId, LeafAccess, LeafPart, NestView,
@@ -219,5 +220,5 @@ fn run_leaf<T: Element>(
     let numbers = nest.leaf.numbers.iter().zip(values(&here.numbers));
     let numbers: SmallVec<[_; 2]> = numbers.map(|(number, base)| leaf.ramp(base, &number.strides)).collect();
     let target = leaf.write(&values(&here.target), &steps(&nest.leaf.target));
-    plan.run(&leaf.counts(), &operands, &numbers, target, nest.kernel.assign().op());
+    plan.run(&leaf.counts(), &operands, &numbers, target, op(nest.kernel.assign()));
 }

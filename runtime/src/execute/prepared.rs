@@ -8,6 +8,7 @@ use super::scalars;
 use super::step::Step;
 use crate::engine::Engine;
 use crate::instances::Instances;
+use crate::leaf::op;
 use crate::{DistArray, Element, Error, Redistribution, Result, Room, RunError, Transport, World};
 use polyshard_layout::{Name, Sharding};
 use polyshard_program::{
@@ -80,7 +81,7 @@ impl<'a, T: Element> Prepared<'a, T> {
         let moves = program.moves().map(|moved| {
             let [source, target] = moved.shardings;
             let there = Redistribution::by(world, source, moved.row.kept.as_ref(), target, &moved.row.route)?;
-            Ok(there.with_op(moved.op.op()))
+            Ok(there.with_op(op(moved.op)))
         });
         engine.add_moves(moves.collect::<Result<Vec<_>>>()?);
         let body = program.body();

@@ -1,6 +1,8 @@
 //! Emitted source of programs that are no schedule of one kernel: redistributions, products between them, sequences, rounds and reductions.
 
-use super::{kept, nests, passes, product, redistribution, reduction, rounds, sequence, together, value, versions};
+use super::{
+    kept, nests, passes, product, redistribution, reduction, ring, rounds, sequence, together, value, versions,
+};
 use crate::sequence::in_flight::begun_early;
 use crate::sequence::orders::two_in_one_loop;
 use expect_test::expect_file;
@@ -362,6 +364,28 @@ fn a_pass_whose_arrays_are_in_tiles_is_pinned_compiles_and_agrees() {
         for _ in 0..2 {
             let found = prepared.run(&arrays[0], &arrays[1], &arrays[2], 0.5)?;
             assert!(executed.block() == found.block(), "source and executor differ");
+        }
+        Ok(())
+    });
+    agree.expect("the program runs");
+}
+
+#[test]
+fn a_running_reduction_in_a_ring_is_pinned_compiles_and_agrees() {
+    let program = crate::running::ring([5, 7, 2, 3], 2).pipeline("jo", 1).lower().expect("a program");
+    let program = read_back(&program);
+    expect_file!["../../golden/ring.rs"].assert_eq(&rust_source(&program, &SourceOptions::default()));
+    let agree = polyshard::spmd(2, |world| {
+        let arrays = program.inputs().enumerate();
+        let arrays =
+            arrays.map(|(i, array)| DistArray::from_fn(world, &array.sharding, |index| value::<f64>(i, index) / 64.0));
+        let arrays = arrays.collect::<runtime::Result<Vec<_>>>()?;
+        let executed = program.prepare(world)?.run(&arrays.iter().collect::<Vec<_>>())?;
+        let mut prepared = ring::Prepared::new(world)?;
+        for _ in 0..2 {
+            let found = prepared.run(&arrays[0], &arrays[1], &arrays[2])?;
+            assert!(executed.block() == found.block(), "source and executor differ");
+            assert!(found.block().iter().all(|element| element.is_finite()), "values overflow");
         }
         Ok(())
     });
