@@ -89,7 +89,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
             let distances = warm.indexed_iter().map(|(at, found)| (found - steady(at[0], at[1])).abs());
             let distance = distances.max_by(f64::total_cmp).unwrap_or(0.0);
             println!("largest distance from the steady temperature: {distance:e}");
-            // The slowest part of what is missing shrinks by this factor in each step, so it is a multiple of its change.
+            // The slowest part of the error shrinks by this factor in each step, so it is a multiple of its change.
             let kept = 0.5 * ((PI / bottom).cos() + (PI / right).cos());
             let allowed = 2.0 * (args.tolerance + f64::EPSILON) / (1.0 - kept);
             let is_wrong = distance.is_nan() || rounds < args.steps && distance > allowed;

@@ -86,7 +86,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
             let rows = product.iter().zip(&vector).map(|(product, element)| (product - eigenvalue * element).abs());
             let residual = rows.max_by(f64::total_cmp).unwrap_or(0.0);
             println!("largest residual of the eigenvector for {eigenvalue:.9}: {residual:e}");
-            // Rounding adds to what the last round has changed.
+            // Rounding adds to the change of the last round.
             let allowed = (args.tolerance + 1e-12) * eigenvalue;
             let is_wrong = residual.is_nan() || rounds < args.steps && residual > allowed;
             return Ok(

@@ -104,7 +104,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     wrong.into_iter().flatten().next().map_or(Ok(()), |wrong| Err(wrong.into()))
 }
 
-/// The product with a matrix along the last dimension of a tensor, of so many rows; the new dimension is the first.
+/// The product with a matrix along the last dimension of a tensor, of this many rows; the new dimension is the first.
 fn along_last(tensor: &[f64], rows: usize, matrix: &ArrayD<f32>) -> Vec<f64> {
     let &[extent, rank] = matrix.shape() else { unreachable!("a matrix has two dimensions") };
     let mut product = Vec::with_capacity(rank * rows);

@@ -1,4 +1,4 @@
-//! Running reductions as written: how two records of several values are combined, and what that adds up.
+//! Running reductions as written: the formulas that combine two records of several values, and the claim that they add up.
 //!
 //! ```text
 //! reduction = "reduction" NAME "(" initial, .. ")" "{" (let ";")* field, .. "}" ("means" "(" value, .. ")" | "trusted")
@@ -87,7 +87,7 @@ pub(crate) fn begins(input: ParseStream) -> bool {
     input.peek(Ident) && input.peek2(Ident) && input.fork().parse::<Ident>().is_ok_and(|word| word == "reduction")
 }
 
-/// The tokens of a reduction after its first word, as far as they are there.
+/// The tokens of a reduction from its first word to its last.
 pub(crate) fn tokens(
     first: TokenTree,
     rest: &mut std::iter::Peekable<proc_macro2::token_stream::IntoIter>,
@@ -217,7 +217,7 @@ fn parts(input: ParseStream) -> Result<(Parts, Parts)> {
 /// `means (..)`, or nothing for `trusted`.
 fn means(input: ParseStream, name: &Ident) -> Result<Vec<Value>> {
     let help = "write what adds up, `means (l * exp(m))`, or `trusted`";
-    let message = format!("`{name}` does not say what it means");
+    let message = format!("`{name}` has no `means`");
     let word: Ident = input.parse().map_err(|_| error_at(name.span(), &message, help))?;
     if word == "trusted" {
         return Ok(Vec::new());

@@ -41,7 +41,7 @@ pub trait Record: Sync {
     /// The elements of a record.
     fn len(&self) -> usize;
 
-    /// Combines records of `with` into those of `into`, in which their terms come after those of `into`.
+    /// Combines records of `with` into those of `into`; the terms of `with` follow those of `into`.
     fn combine_f32(&self, into: &mut [f32], with: &[f32]);
 
     /// As [`combine_f32`](Self::combine_f32).
@@ -49,7 +49,7 @@ pub trait Record: Sync {
 }
 
 impl Records {
-    /// Returns the operation that combines records so. Each of them is made once, as operations are equal if they are the same value.
+    /// Returns the operation that combines records in this way. Operations are equal if they are the same value, so each is made once.
     #[must_use]
     pub fn new(record: &'static dyn Record) -> Self {
         Self(record)

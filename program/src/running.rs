@@ -65,7 +65,7 @@ fn is_zero(size: &usize) -> bool {
 pub struct Field {
     /// Its name.
     pub name: Name,
-    /// Its value if there are no terms: a number.
+    /// Its value without terms: a number.
     pub initial: Value,
     /// Its value when two records are combined.
     pub combined: Value,

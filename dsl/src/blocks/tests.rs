@@ -400,7 +400,7 @@ fn mistakes_in_running_reductions_are_told_at_their_place() {
             line 1, column 24: no formula for the field `q`
             help: write one: `m: max(a.m, b.m)`
         reduction odd(p = 0.0) { p: a.p + b.p } fn f(A: [T; n]) -> M: T { let (p) odd= (A[i]); M = p } auto
-            line 1, column 11: `odd` does not say what it means
+            line 1, column 11: `odd` has no `means`
             help: write what adds up, `means (l * exp(m))`, or `trusted`
         reduction odd(p = n) { p: a.p + A[i] } trusted fn f(A: [T; n]) -> M: T { let (p) odd= (A[i]); M = p } auto
             line 1, column 24: the field `p` has no initial value

@@ -15,7 +15,7 @@ enum Part {
     Rule(String),
     OneOf(Vec<Part>),
     All(Vec<Part>),
-    /// How often at least and at most, and what stands between two of them.
+    /// The least and the greatest number of times, and the separator.
     Repeated(Box<Part>, usize, usize, Option<&'static str>),
 }
 
@@ -191,7 +191,7 @@ impl Grammar {
     }
 }
 
-/// Where a part ends for which there is no rule.
+/// Where a part without a rule ends.
 fn terminal(name: &str, text: &[String], from: usize) -> BTreeSet<usize> {
     let Some(token) = text.get(from) else { return BTreeSet::new() };
     let is_number = token.starts_with(|c: char| c.is_ascii_digit());

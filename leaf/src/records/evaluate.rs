@@ -139,7 +139,7 @@ fn parts(node: &Node) -> Vec<usize> {
 #[inline(always)]
 fn value<T: Element>(node: &Node, part: impl Fn(usize) -> T) -> T {
     match *node {
-        Node::First(_) | Node::Second(_) => unreachable!("a field is no operation; this is a bug in polyshard"),
+        Node::First(_) | Node::Second(_) => unreachable!("a field is not an operation; this is a bug in polyshard"),
         Node::Number(number) => of_number(Number::Float(number)),
         Node::Neg(a) => part(a).negate(),
         Node::Add([a, b]) => part(a).add(part(b)),

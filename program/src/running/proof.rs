@@ -1,4 +1,4 @@
-//! Proofs that a running reduction computes the sums that it is said to compute.
+//! Proofs that a running reduction keeps the sums that its `means` states.
 //!
 //! A reduction keeps fields, such as the `m` and `l` of a softmax, and combines those of two parts, `a` and `b`. Each
 //! of its means is a formula over the fields, such as `l * exp(m)`. The claim is that every mean of a combination is
@@ -6,7 +6,7 @@
 //! depend neither on the order nor on the grouping in which parts are combined.
 //!
 //! The claim is about real numbers, so rounding does not refute it. It is checked at sample points first, where a
-//! difference that rounding cannot explain is a counterexample. Then both sides are brought to a [form](form::Forms),
+//! difference that rounding cannot explain is a counterexample. Then both sides are rewritten in a [form](form::Forms),
 //! as rational functions. What is proved holds at every point at which all that the formulas compute is defined. A
 //! claim that is neither refuted nor proved may be true.
 //!
@@ -27,7 +27,7 @@ use normal::Known;
 use polyshard_layout::{Name, joined};
 use std::collections::HashMap;
 
-/// What a reduction is said to compute.
+/// A claim about the sums that a reduction keeps.
 pub(super) struct Claim<'a> {
     /// The fields; formulas of the combination call those of the two parts `a.m` and `b.m`.
     pub(super) fields: &'a [Name],

@@ -1,4 +1,4 @@
-//! The form of a formula, and what it simplifies.
+//! The form of a formula, and its simplifications.
 //!
 //! | formula | form |
 //! | --- | --- |
@@ -23,7 +23,7 @@ impl Forms {
     /// Returns the form of a formula.
     pub(super) fn normalise(&mut self, value: &Value, known: &Known) -> Outcome<Form> {
         match value {
-            Value::Access(_) | Value::Index(_) => Err("an element or an index is none of the fields"),
+            Value::Access(_) | Value::Index(_) => Err("an element or an index is not a field"),
             Value::Literal(number) => Ok(Form::constant(rational(*number)?)),
             Value::Scalar(name) => {
                 let form = known.get(name).ok_or("a name is neither a field nor a `let`")?;

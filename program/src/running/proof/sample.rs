@@ -17,10 +17,10 @@ const SHORT: [f64; 12] = [1.0, 2.0, 3.0, 0.5, -1.0, 0.0, -2.0, 1.5, 4.0, -0.5, 0
 /// Number of points with these coordinates.
 const POINTS: usize = 64;
 
-/// Number of further points for each coordinate that comes from a number in the formulas.
+/// Number of further points for each coordinate taken from a number in the formulas.
 const POINTS_PER_NUMBER: usize = 16;
 
-/// Maximum number of coordinates that come from numbers in the formulas.
+/// Maximum number of coordinates taken from numbers in the formulas.
 const MAX_OWN: usize = 24;
 
 /// Smallest difference that refutes a claim, as a part of the larger side.
@@ -129,7 +129,7 @@ fn numbers(value: &Value, found: &mut Vec<f64>) {
     value.parts().into_iter().for_each(|part| numbers(part, found));
 }
 
-/// Returns a number with at most so many digits, in the shorter notation.
+/// Returns a number with at most this many digits, in the shorter notation.
 pub(super) fn short(value: f64, digits: usize) -> String {
     let rounded: f64 = format!("{value:.*e}", digits - 1).parse().expect("a float prints as a float");
     let is_plain = rounded == 0.0 || (1e-4..1e7).contains(&rounded.abs()) || !rounded.is_finite();

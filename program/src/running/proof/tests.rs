@@ -1,4 +1,4 @@
-//! Claims that are proved, refuted or left undecided, and what is said of them.
+//! Claims that are proved, refuted or left undecided, and the messages about them.
 
 mod laws;
 
@@ -76,7 +76,7 @@ fn outcome(fields: &[(&str, f64, F)], lets: &[(&str, F)], means: &[F]) -> Result
     prove(&Claim { fields: &names, init: &init, lets: &lets, formulas: &formulas, means: &means })
 }
 
-/// What is said of a claim.
+/// The message about a claim.
 fn verdict(fields: &[(&str, f64, F)], lets: &[(&str, F)], means: &[F]) -> String {
     match outcome(fields, lets, means) {
         Ok(()) => "proved".into(),
@@ -85,7 +85,7 @@ fn verdict(fields: &[(&str, f64, F)], lets: &[(&str, F)], means: &[F]) -> String
     }
 }
 
-/// What is said of one field `m`, which is 0 at first.
+/// The message about one field `m`, which is 0 at first.
 fn verdict_on(formula: F, mean: F) -> String {
     verdict(&[("m", 0.0, formula)], &[], &[mean])
 }
