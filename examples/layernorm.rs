@@ -44,11 +44,11 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let &[n, m] = &args.size[..] else { return Err("`--size` takes rows and columns, such as 500,70".into()) };
     let mesh = Mesh::new([("x", args.mesh.or(launched_ranks()).unwrap_or(4))]);
     let [x] = mesh.axes();
-    let (eps, columns) = (args.eps, m as f32);
+    let eps = args.eps;
     let layernorm = kernel! {
         fn layernorm(X: [f32; n, m], g: [f32; m], b: [f32; m]) -> Y: [f32; n, m] {
-            let mean[i] = X[i, j] / columns;
-            let var[i] = (X[i, j] - mean[i]) * (X[i, j] - mean[i]) / columns;
+            let mean[i] = X[i, j] / m;
+            let var[i] = (X[i, j] - mean[i]) * (X[i, j] - mean[i]) / m;
             Y[i, j] = (X[i, j] - mean[i]) / sqrt(var[i] + eps) * g[j] + b[j];
         }
     };

@@ -41,10 +41,14 @@ const TENSORS: [(&str, [&str; 3]); 15] = [
     ("plate", ["12,6", "11,7", "3,4"]),
     ("wave", ["24,12", "37,23", "2,3"]),
 ];
-/// Layers of networks on meshes of one axis, each with sizes of which the first divides.
-const LAYERS: [(&str, [&str; 3]); 3] = [
+/// Examples in rows on meshes of one axis, each with sizes of which the first divides.
+const IN_ROWS: [(&str, [&str; 3]); 7] = [
+    ("kmeans", ["48,6,4", "53,7,3", "2,3,1"]),
     ("layernorm", ["24,12", "37,23", "2,3"]),
     ("attention", ["2,12,24,8", "3,17,23,5", "1,2,3,1"]),
+    ("attention --causal", ["2,12,24,8", "3,17,23,5", "1,2,3,1"]),
+    ("attention --ring", ["2,12,24,8", "3,17,23,5", "1,2,3,1"]),
+    ("attention --ring --causal", ["2,12,24,8", "3,17,23,5", "1,3,2,1"]),
     ("mlp", ["24,12,6,8", "37,13,23,5", "2,3,1,1"]),
 ];
 /// Rounds on meshes of one axis.
@@ -100,7 +104,7 @@ fn every_example_is_right_on_the_sizes_it_has_by_default() {
     for line in ["summa", "johnson", "solomonik", "cosma", "gemm_rs", "gemm_rs --ring"] {
         check_answer(Start::Plain, line);
     }
-    for (name, _) in TENSORS.into_iter().chain(LAYERS) {
+    for (name, _) in TENSORS.into_iter().chain(IN_ROWS) {
         check_answer(Start::Plain, name);
     }
     for name in ROUNDS {
@@ -125,7 +129,7 @@ fn tensors_are_right_on_threads_on_any_mesh_and_size() {
             }
         }
     }
-    for (name, sizes) in LAYERS {
+    for (name, sizes) in IN_ROWS {
         for size in sizes {
             for mesh in [1, 2, 3, 5] {
                 check_answer(Start::Plain, &format!("{name} --mesh {mesh} --size {size}"));

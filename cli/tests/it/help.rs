@@ -13,7 +13,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 
 /// The examples of the repository.
 const EXAMPLES: &str = "ag_gemm allreduce attention cannon cg chain compiled cosma fft3d gemm_rs heat inner jacobi johnson \
-    layernorm megatron mlp mttkrp plate power pumma restarted solomonik summa syrk tucker wave";
+    kmeans layernorm megatron mlp mttkrp plate power pumma restarted solomonik summa syrk tucker wave";
 
 /// Returns the path of an example, built as this test is.
 fn example(name: &str) -> PathBuf {

@@ -13,11 +13,12 @@ mod names;
 mod refused;
 mod results;
 mod rounds;
+mod running;
 
 const COMMAND_LINE: CommandLine = CommandLine::new(env!("CARGO_BIN_EXE_polyshard"), env!("CARGO_TARGET_TMPDIR"));
 
 /// Each file, the shapes of its inputs, and the number of ranks that it needs.
-const EXAMPLES: [(&str, &[&str], usize); 19] = [
+const EXAMPLES: [(&str, &[&str], usize); 21] = [
     ("summa", &["53,37", "37,41"], 4),
     ("pumma", &["53,37", "37,41"], 4),
     ("cannon", &["12,24", "24,8"], 4),
@@ -37,6 +38,8 @@ const EXAMPLES: [(&str, &[&str], usize); 19] = [
     ("mlp", &["13,6", "6,7", "7", "7,3", "3", "13,3"], 4),
     ("attention", &["2,9,4", "2,7,4", "2,7,3"], 4),
     ("layernorm", &["9,14", "14", "14"], 4),
+    ("ring", &["2,9,4", "2,7,4", "2,7,3"], 4),
+    ("kmeans", &["13,2", "5,2"], 4),
 ];
 
 /// The names that files leave open, except extents.
@@ -48,6 +51,8 @@ fn values(name: &str) -> &'static [&'static str] {
         "cg" | "jacobi" => &["--let", "rounds=7", "--let", "tolerance=1e-9"],
         "restarted" => &["--let", "restarts=2", "--let", "steps=3", "--let", "tolerance=1e-9"],
         "attention" => &["--let", "scale=0.5"],
+        "ring" => &["--let", "scale=0.5", "--let", "causal=1"],
+        "kmeans" => &["--let", "rounds=20"],
         "layernorm" => &["--let", "eps=1e-5"],
         _ => &[],
     }
