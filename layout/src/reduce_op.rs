@@ -39,13 +39,19 @@ pub struct Records(&'static dyn Record);
 /// The combination of two records.
 pub trait Record: Sync {
     /// The elements of a record.
-    fn len(&self) -> usize;
+    fn size(&self) -> usize;
 
     /// Combines records of `with` into those of `into`; the terms of `with` follow those of `into`.
     fn combine_f32(&self, into: &mut [f32], with: &[f32]);
 
     /// As [`combine_f32`](Self::combine_f32).
     fn combine_f64(&self, into: &mut [f64], with: &[f64]);
+
+    /// Combines records one after the other into a single one.
+    fn fold_f32(&self, into: &mut [f32], terms: &[f32]);
+
+    /// As [`fold_f32`](Self::fold_f32).
+    fn fold_f64(&self, into: &mut [f64], terms: &[f64]);
 }
 
 impl Records {
@@ -58,7 +64,22 @@ impl Records {
     /// Returns the number of elements of a record.
     #[must_use]
     pub fn size(self) -> usize {
-        self.0.len()
+        self.0.size()
+    }
+
+    /// Combines records, one after the other, into a single one.
+    ///
+    /// # Panics
+    /// If the slices are not whole records, or hold integers.
+    pub fn fold<T: Combine>(self, into: &mut [T], terms: &[T]) {
+        assert!(
+            into.len() == self.size() && terms.len().is_multiple_of(self.size()),
+            "records of {} elements meet in slices of {} and {}; this is a bug in polyshard",
+            self.size(),
+            into.len(),
+            terms.len()
+        );
+        T::fold_records(self.0, into, terms);
     }
 
     /// Combines records, one after the other.
@@ -137,6 +158,10 @@ pub trait Combine: Copy + 'static {
     #[doc(hidden)]
     fn combine_records(record: &dyn Record, into: &mut [Self], with: &[Self]);
 
+    /// Combines records into one.
+    #[doc(hidden)]
+    fn fold_records(record: &dyn Record, into: &mut [Self], terms: &[Self]);
+
     /// Returns two values combined neither of which is a NaN, in fewer instructions.
     #[must_use]
     #[inline(always)]
@@ -145,16 +170,21 @@ pub trait Combine: Copy + 'static {
     }
 }
 
+const OF_FLOATS: &str = "records hold floats; this is a bug in polyshard";
 /// The message on elements that are combined one by one.
 const ALONE: &str = "an element of a record is combined alone; this is a bug in polyshard";
 
 macro_rules! floats {
-    ($($type:ident $combine:ident)*) => { $(
+    ($($type:ident $combine:ident $fold:ident)*) => { $(
         impl Combine for $type {
             const IDENTITIES: [Self; 4] = [0.0, 1.0, $type::NEG_INFINITY, $type::INFINITY];
 
             fn combine_records(record: &dyn Record, into: &mut [Self], with: &[Self]) {
                 record.$combine(into, with);
+            }
+
+            fn fold_records(record: &dyn Record, into: &mut [Self], terms: &[Self]) {
+                record.$fold(into, terms);
             }
 
             #[inline(always)]
@@ -197,7 +227,11 @@ macro_rules! integers {
             const IDENTITIES: [Self; 4] = [0, 1, $type::MIN, $type::MAX];
 
             fn combine_records(_: &dyn Record, _: &mut [Self], _: &[Self]) {
-                unreachable!("records hold floats; this is a bug in polyshard")
+                unreachable!("{OF_FLOATS}")
+            }
+
+            fn fold_records(_: &dyn Record, _: &mut [Self], _: &[Self]) {
+                unreachable!("{OF_FLOATS}")
             }
 
             #[inline(always)]
@@ -214,7 +248,7 @@ macro_rules! integers {
     )* };
 }
 
-floats!(f32 combine_f32 f64 combine_f64);
+floats!(f32 combine_f32 fold_f32 f64 combine_f64 fold_f64);
 integers!(i32 i64);
 
 #[cfg(test)]

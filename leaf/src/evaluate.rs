@@ -28,6 +28,16 @@ impl<T: Element> Pointwise<T> for Expression<T> {
         if short { (1 << 10) / size_of::<T>() } else { in_one_go::<T>() }
     }
 
+    fn chosen(&self) -> Option<(usize, usize, &Self)> {
+        let Self::If(Comparison::Less, parts) = self else { return None };
+        match &**parts {
+            [Operand(operand), Const(bound), _, otherwise] => {
+                Some((*operand, bound.distance(T::ZERO) as usize, otherwise))
+            }
+            _ => None,
+        }
+    }
+
     fn row(&self, operands: &Rows<'_, T>, scratch: &mut [T], out: &mut [T]) {
         Evaluation { operands, scratch, out }.of(self);
     }

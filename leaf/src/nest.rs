@@ -73,10 +73,36 @@ pub fn nest_with_numbers<T: Element>(
     kernel: &impl Pointwise<T>,
 ) {
     if let ReduceOp::Records(records) = op {
-        return combine_records(counts, c, records, operands, |part, counts, c, operands| {
-            let numbers: Vec<_> = numbers.iter().map(|number| number.at(part.at, part.kept)).collect();
-            nest_with_numbers(counts, c, ReduceOp::Sum, operands, &numbers, kernel);
-        });
+        // The element of a record chooses between its values, the last of which are those of the row.
+        let row = |record: usize| {
+            let mut found = (kernel, None);
+            while let Some((operand, bound, rest)) = found.0.chosen() {
+                let Some(Ramp { base: 0, strides }) =
+                    operand.checked_sub(operands.len()).and_then(|nth| numbers.get(nth))
+                else {
+                    break;
+                };
+                if strides.iter().enumerate().any(|(l, stride)| *stride != i64::from(l == record)) {
+                    break;
+                }
+                found = (rest, Some(bound));
+            }
+            found
+        };
+        let record = counts.iter().zip(&c.strides).position(|(count, stride)| *stride == 1 && *count == records.size());
+        let (of_row, _) = record.map_or((kernel, None), row);
+        return combine_records(
+            counts,
+            c,
+            records,
+            operands,
+            |record| row(record).1,
+            |part, counts, c, operands| {
+                let numbers: Vec<_> = numbers.iter().map(|number| number.at(part.at, part.kept)).collect();
+                let kernel = if part.is_row { of_row } else { kernel };
+                nest_with_numbers(counts, c, ReduceOp::Sum, operands, &numbers, kernel);
+            },
+        );
     }
     let overwrites = c.is_overwritten();
     if !overwrites {

@@ -18,6 +18,13 @@ pub trait Pointwise<T: Element> {
     /// The maximum number of points of a row whose operands are all read in place; a multiple of 32.
     fn points(&self) -> usize;
 
+    /// If it is one of two values, the first of which is chosen if an operand is less than a whole number: the operand, the number and
+    /// the second value.
+    #[doc(hidden)]
+    fn chosen(&self) -> Option<(usize, usize, &Self)> {
+        None
+    }
+
     /// Writes to `out[i]` the value at the row's point `i`.
     fn row(&self, operands: &Rows<'_, T>, scratch: &mut [T], out: &mut [T]);
 

@@ -13,7 +13,7 @@ use polyshard_layout::Records;
 use smallvec::SmallVec;
 
 /// Elements of the records that are computed together.
-const TOGETHER: usize = 1 << 12;
+const TOGETHER: usize = 1 << 13;
 
 /// Some of the loops of a leaf, of which the others are at a fixed iteration.
 pub(super) struct Part<'a> {
@@ -21,10 +21,13 @@ pub(super) struct Part<'a> {
     pub(super) at: &'a [usize],
     /// The loops that are kept.
     pub(super) kept: &'a [usize],
+    /// Whether these are elements of the row, for which all choices of the kernel by the element have been made.
+    pub(super) is_row: bool,
 }
 
 /// Combines the record at each point of the other loops into that of `c`. One loop runs over the elements of a record, which are
-/// contiguous in `c`. `compute` writes the values of loops with these numbers of iterations to a place that holds zeros.
+/// contiguous in `c`. `row` returns the first element of the row in a record, if the kernel shows it, and `compute` writes the values of
+/// loops with these numbers of iterations to a place that holds zeros.
 ///
 /// # Panics
 /// If there is no such loop, or an operand would be accessed outside its data: a bug in polyshard.
@@ -34,6 +37,7 @@ pub(super) fn combine_records<T: Element>(
     mut c: StridedMut<'_, T>,
     records: Records,
     operands: &[Strided<'_, T>],
+    row: impl Fn(usize) -> Option<usize>,
     compute: impl Fn(&Part<'_>, &[usize], StridedMut<'_, T>, &[Strided<'_, T>]),
 ) {
     c.set();
@@ -46,9 +50,14 @@ pub(super) fn combine_records<T: Element>(
     let record = loops.clone().find(|&l| strides[l] == 1 && counts[l] == size);
     let record = record.expect("a loop runs over the elements of a record; this is a bug in polyshard");
     let inner = loops.clone().rev().find(|&l| l != record);
-    let kept: SmallVec<[usize; 2]> = inner.into_iter().chain([record]).collect();
     let (length, step) = inner.map_or((1, 0), |l| (counts[l], strides[l]));
     let together = length.min((TOGETHER / size).max(1));
+    // Single elements are computed for many records at once, and rows of elements record by record.
+    let first = row(record).filter(|first| *first < size);
+    let parts: Vec<(usize, usize)> = match first {
+        Some(first) => (0..first).map(|element| (element, 1)).chain([(first, size - first)]).collect(),
+        None => vec![(0, size)],
+    };
     let mut values = vec![T::ZERO; together * size];
     let mut at = vec![0; counts.len()];
     loop {
@@ -59,19 +68,32 @@ pub(super) fn combine_records<T: Element>(
             if let Some(inner) = inner {
                 at[inner] = start;
             }
-            let of_kept = |all: [usize; 2]| all[2 - kept.len()..].to_vec();
-            let operands: Vec<_> = operands.iter().map(|operand| operand.at(&at, &kept)).collect();
-            let steps: Vec<i64> = of_kept([size, 1]).into_iter().map(|stride| stride as i64).collect();
-            let target = StridedMut::new(values, 0, steps);
-            compute(&Part { at: &at, kept: &kept }, &of_kept([count, size]), target, &operands);
+            for &(element, elements) in &parts {
+                at[record] = element;
+                let is_row = first == Some(element);
+                let is_kept = |l: &usize| *l != record || elements > 1 || first.is_none();
+                let kept: SmallVec<[usize; 2]> = inner.into_iter().chain([record]).filter(is_kept).collect();
+                let of_kept = |of_inner: usize, of_record: usize| -> SmallVec<[usize; 2]> {
+                    kept.iter().map(|&l| if l == record { of_record } else { of_inner }).collect()
+                };
+                let operands: Vec<_> = operands.iter().map(|operand| operand.at(&at, &kept)).collect();
+                let steps: Vec<i64> = of_kept(size, 1).into_iter().map(|stride| stride as i64).collect();
+                let target = StridedMut::new(&mut *values, element as i64, steps);
+                compute(&Part { at: &at, kept: &kept, is_row }, &of_kept(count, elements), target, &operands);
+            }
+            at[record] = 0;
             let first = c.offset + moved(&strides, &at);
-            for (nth, terms) in values.chunks_exact(size).enumerate() {
+            let mut into = |nth: usize, terms: &[T]| {
                 let from = (first + nth as i64 * step) as usize;
-                records.combine(&mut c.data[from..from + size], terms);
+                records.fold(&mut c.data[from..from + size], terms);
+            };
+            match step {
+                0 => into(0, values),
+                _ => values.chunks_exact(size).enumerate().for_each(|(nth, term)| into(nth, term)),
             }
         }
         // The next point of the other loops, the last one fastest.
-        let next = loops.clone().rev().filter(|l| !kept.contains(l)).find(|&l| {
+        let next = loops.clone().rev().filter(|l| *l != record && Some(*l) != inner).find(|&l| {
             at[l] = (at[l] + 1) % counts[l];
             at[l] > 0
         });

@@ -4,6 +4,7 @@
 //! L1 cache. Tests: `tests/it/running.rs`.
 
 use crate::element::{Element, of_number};
+use crate::functions::{self, Pass};
 use polyshard_layout::{Record, Records, ReduceOp};
 use polyshard_program::{Assign, Node, Number, Plan, Running};
 use std::collections::HashMap;
@@ -36,6 +37,20 @@ struct Combination {
     size: usize,
     /// The operations on single values that those on rows use.
     spread: Vec<usize>,
+    /// How all fields but one are scaled, if the reduction is of this kind.
+    scaled: Option<Scaled>,
+}
+
+/// The form of a softmax: a field is a maximum, and each other one is a sum of terms times a weight, which depends on the maximum of the
+/// term and on that of the result. Many terms are then combined at once: the maximum first, and then the sums.
+struct Scaled {
+    /// The field that is a maximum.
+    most: usize,
+    /// The other fields, each with the nodes of the weights of the first record and of the second one.
+    fields: Vec<(usize, [usize; 2])>,
+    /// The nodes that the maximum needs, and those that weights of the second record need from it, in order.
+    maxima: Vec<usize>,
+    weights: Vec<usize>,
 }
 
 /// The values of nodes.
@@ -45,7 +60,7 @@ struct Scratch<T> {
 }
 
 impl Record for Combination {
-    fn len(&self) -> usize {
+    fn size(&self) -> usize {
         self.size
     }
 
@@ -55,6 +70,14 @@ impl Record for Combination {
 
     fn combine_f64(&self, into: &mut [f64], with: &[f64]) {
         self.combine(into, with);
+    }
+
+    fn fold_f32(&self, into: &mut [f32], terms: &[f32]) {
+        self.fold(into, terms);
+    }
+
+    fn fold_f64(&self, into: &mut [f64], terms: &[f64]) {
+        self.fold(into, terms);
     }
 }
 
@@ -67,7 +90,81 @@ impl Combination {
                 || plan.row.is_some_and(|row| plan.results[row] == single)
         };
         let spread = (0..plan.nodes.len()).filter(|&single| !plan.is_row[single] && is_used(single)).collect();
-        Self { plan, size: running.form().size, spread }
+        Self { plan, size: running.form().size, spread, scaled: Scaled::of(plan) }
+    }
+
+    /// Combines records into a single one.
+    fn fold<T: Element>(&self, into: &mut [T], terms: &[T]) {
+        let mut terms = terms.chunks_exact(self.size).filter(|term| term[0] != T::ZERO).peekable();
+        if into[0] == T::ZERO
+            && let Some(first) = terms.next()
+        {
+            into.copy_from_slice(first);
+        }
+        if terms.peek().is_none() {
+            return;
+        }
+        let nodes = self.plan.nodes.len();
+        let mut scratch = Scratch { singles: vec![T::ZERO; nodes], rows: vec![[T::ZERO; LANES]; nodes] };
+        match &self.scaled {
+            Some(scaled) => self.fold_scaled(
+                scaled,
+                &mut into[1..],
+                &terms.map(|term| &term[1..]).collect::<Vec<_>>(),
+                &mut scratch,
+            ),
+            None => terms.for_each(|term| self.one(&mut into[1..], &term[1..], &mut scratch)),
+        }
+    }
+
+    /// Combines the fields of records that have terms into those of one that has, too.
+    fn fold_scaled<T: Element>(&self, scaled: &Scaled, into: &mut [T], terms: &[&[T]], scratch: &mut Scratch<T>) {
+        let Plan { nodes, results, row, .. } = self.plan;
+        let Scaled { most, fields, maxima, weights } = scaled;
+        let Scratch { singles, rows } = scratch;
+        let before = into[*most];
+        for term in terms {
+            for &number in maxima {
+                singles[number] = match nodes[number] {
+                    Node::First(_) => into[*most],
+                    Node::Second(_) => term[*most],
+                    ref node => value(node, |part| singles[part]),
+                };
+            }
+            into[*most] = singles[results[*most]];
+        }
+        let result = results[*most];
+        rows[result] = [into[*most]; LANES];
+        // The terms so far are one more record. Its weights are those of a second record, which have the same form.
+        let weigh = |of: &[T], rows: &mut Vec<[T; LANES]>| {
+            for &number in weights {
+                let (others, rest) = rows.split_at_mut(number);
+                let lanes = &mut rest[0];
+                match &nodes[number] {
+                    Node::Second(_) => lanes[..of.len()].copy_from_slice(of),
+                    Node::Number(number) => lanes.fill(of_number(Number::Float(*number))),
+                    node => values(node, others, lanes),
+                }
+            }
+        };
+        weigh(&[before], rows);
+        for (field, [_, weight]) in fields {
+            let weight = rows[*weight][0];
+            let end = if *row == Some(*field) { into.len() } else { field + 1 };
+            into[*field..end].iter_mut().for_each(|element| *element = element.multiply(weight));
+        }
+        for terms in terms.chunks(LANES) {
+            let mut all = [T::ZERO; LANES];
+            all.iter_mut().zip(terms).for_each(|(most_of, term)| *most_of = term[*most]);
+            weigh(&all[..terms.len()], rows);
+            for (field, [_, weight]) in fields {
+                let end = if *row == Some(*field) { into.len() } else { field + 1 };
+                for (term, &weight) in terms.iter().zip(&rows[*weight]) {
+                    let sums = into[*field..end].iter_mut().zip(&term[*field..end]);
+                    sums.for_each(|(sum, element)| *sum = sum.add(element.multiply(weight)));
+                }
+            }
+        }
     }
 
     /// Combines records, one after the other.
@@ -115,6 +212,85 @@ impl Combination {
         }
         for (field, &node) in results.iter().enumerate().filter(|(field, _)| *row != Some(*field)) {
             into[field] = singles[node];
+        }
+    }
+}
+
+impl Scaled {
+    /// How the fields of a reduction are scaled, if one of them is a maximum that all others are scaled by.
+    fn of(plan: &Plan) -> Option<Self> {
+        let Plan { nodes, results, .. } = plan;
+        let most = (0..results.len()).find(|&field| {
+            let all = needed(plan, results[field], &[]);
+            let is_maximum = |number: &usize| match nodes[*number] {
+                Node::Max(_) | Node::Number(_) => true,
+                Node::First(of) | Node::Second(of) => of == field,
+                _ => false,
+            };
+            let has = |node: Node| all.iter().any(|number| nodes[*number] == node);
+            plan.row != Some(field) && all.iter().all(is_maximum) && has(Node::First(field)) && has(Node::Second(field))
+        })?;
+        let result = results[most];
+        let mut fields = Vec::new();
+        for field in (0..results.len()).filter(|&field| field != most) {
+            let Node::Add([first, second]) = nodes[results[field]] else { return None };
+            let weight = |product: usize, of: Node| match nodes[product] {
+                Node::Mul([a, b]) if nodes[a] == of => Some(b),
+                Node::Mul([a, b]) if nodes[b] == of => Some(a),
+                _ => None,
+            };
+            let weights = [weight(first, Node::First(field))?, weight(second, Node::Second(field))?];
+            if !mirrored(plan, weights, [most, result]) {
+                return None;
+            }
+            fields.push((field, weights));
+        }
+        let maxima = needed(plan, result, &[]);
+        let all = fields.iter().flat_map(|(_, [_, weight])| needed(plan, *weight, &[result]));
+        let mut weights: Vec<usize> = all.filter(|number| *number != result).collect();
+        weights.sort_unstable();
+        weights.dedup();
+        // Weights are computed from the maximum, which must come before them.
+        let is_before = weights.iter().all(|&number| !parts(&nodes[number]).contains(&result) || result < number);
+        is_before.then_some(Self { most, fields, maxima, weights })
+    }
+}
+
+/// The nodes that one needs, with itself, in order; those that `known` ones need are left out.
+fn needed(plan: &Plan, node: usize, known: &[usize]) -> Vec<usize> {
+    let mut all = vec![node];
+    let mut at = 0;
+    while let Some(&next) = all.get(at) {
+        if !known.contains(&next) {
+            all.extend(parts(&plan.nodes[next]));
+        }
+        at += 1;
+    }
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Whether two nodes are the same function of the maximum of their own record, the first one and the second one, and of the result.
+fn mirrored(plan: &Plan, [first, second]: [usize; 2], [most, result]: [usize; 2]) -> bool {
+    let [one, other] = [&plan.nodes[first], &plan.nodes[second]];
+    if first == result || second == result {
+        return first == second;
+    }
+    match (one, other) {
+        (Node::First(a), Node::Second(b)) => *a == most && *b == most,
+        (Node::First(_) | Node::Second(_), _) | (_, Node::First(_) | Node::Second(_)) => false,
+        _ => {
+            let [a, b] = [parts(one), parts(other)];
+            let is_same = match (one, other) {
+                (Node::Number(a), Node::Number(b)) => a == b,
+                (Node::Call(a, _), Node::Call(b, _)) => a == b,
+                (Node::If(a, _), Node::If(b, _)) => a == b,
+                _ => std::mem::discriminant(one) == std::mem::discriminant(other),
+            };
+            is_same
+                && a.len() == b.len()
+                && a.into_iter().zip(b).all(|pair| mirrored(plan, pair.into(), [most, result]))
         }
     }
 }
@@ -169,6 +345,11 @@ fn values<T: Element>(node: &Node, parts: &[[T; LANES]], out: &mut [T; LANES]) {
         Node::Sub(pair) => each(parts, pair, out, T::subtract),
         Node::Mul(pair) => each(parts, pair, out, T::multiply),
         Node::Div(pair) => each(parts, pair, out, T::divide),
+        Node::Call(function, a) => {
+            // Adding -0.0 changes nothing.
+            let pass = Pass { from: Some(&parts[a][..]), negated: false, times: None, end: T::ZERO.negate() };
+            functions::call(function, pass, out);
+        }
         _ => out.iter_mut().enumerate().for_each(|(lane, out)| *out = value(node, |part| parts[part][lane])),
     }
 }
