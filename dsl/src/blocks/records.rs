@@ -27,6 +27,9 @@ use syn::{Expr, Ident, parse_quote};
 /// The arrays that a value reads, by name and number.
 type Reads = Vec<(Ident, usize)>;
 
+/// The target that has an index more than the others, by number, and the index.
+type Row = (usize, Ident);
+
 impl Elaborator<'_> {
     /// Adds the kernels of a running reduction.
     pub(super) fn reduction(&mut self, reduced: &Reduced, is_let: bool) {
@@ -160,7 +163,7 @@ impl Elaborator<'_> {
     }
 
     /// The indices that all targets have, and the target that has one more, with that index.
-    fn row(&mut self, reduced: &Reduced) -> Option<(Vec<Ident>, Option<(usize, Ident)>)> {
+    fn row(&mut self, reduced: &Reduced) -> Option<(Vec<Ident>, Option<Row>)> {
         let of = |line: &Line| -> Vec<Ident> {
             line.statement.target.indices.iter().filter_map(|index| alone(index).cloned()).collect()
         };
@@ -201,7 +204,7 @@ impl Elaborator<'_> {
     }
 
     /// The terms, in which the index of a row is one of records, and the arrays that they read.
-    fn terms(&mut self, reduced: &Reduced, row: Option<&(usize, Ident)>) -> Option<(Vec<Value>, Reads)> {
+    fn terms(&mut self, reduced: &Reduced, row: Option<&Row>) -> Option<(Vec<Value>, Reads)> {
         let (mut values, mut all) = (Vec::with_capacity(reduced.lines.len()), Vec::new());
         for (number, Line { statement, ranges }) in reduced.lines.iter().enumerate() {
             let (target, mut value) = (&statement.target, statement.value.clone());
@@ -240,7 +243,7 @@ impl Elaborator<'_> {
         reduced: &Reduced,
         numbers: &[usize],
         common: &[Ident],
-        row: Option<&(usize, Ident)>,
+        row: Option<&Row>,
         at: Span,
     ) -> (usize, Ident) {
         let names: Vec<String> = reduced.lines.iter().map(|line| line.statement.target.tensor.to_string()).collect();
