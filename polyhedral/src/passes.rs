@@ -230,8 +230,10 @@ fn rows(state: &State) -> Vec<Row> {
     if is_arranged || kernel.is_empty() || all.len() != kernel.vars().len() {
         return Vec::new();
     }
+    // Records stay whole.
+    let all = all.into_iter().filter(|row| kernel.record_index() != Some(row.index));
     let is_written = |row: &Row| kernel.target().index.iter().any(|index| index.as_variable() == Some(row.index));
-    let (written, summed): (Vec<_>, Vec<_>) = all.into_iter().partition(is_written);
+    let (written, summed): (Vec<_>, Vec<_>) = all.partition(is_written);
     [written, summed].concat()
 }
 
@@ -380,6 +382,8 @@ fn in_panels(mut schedule: Schedule, units: &[(Row, i64)], written: &[Name]) -> 
     }
     let Ok(state) = schedule.state() else { return schedule };
     let serial = state.nest.names().split_off(state.nest.distributed);
+    let record = state.kernel.record_index();
+    let serial: Vec<Name> = serial.into_iter().filter(|name| Some(*name) != record).collect();
     let others: Vec<Name> = serial.iter().copied().filter(|name| !panels.contains(name)).collect();
     let order = [&panels[..], &others].concat();
     if order != serial {

@@ -77,15 +77,16 @@ pub(crate) fn check(mut spec: KernelSpec) -> Result<Kernel, KernelError> {
         Value::Index(index) => *index = counted_index(index, &vars, nothing_runs),
         _ => {}
     });
-    records(&mut spec, &output)?;
+    records(&mut spec, &output, &vars)?;
     let kernel = Kernel { spec, inputs, output, vars, target, value };
     crate::bounds::kernel(&kernel)?;
     periodic::check(&kernel)?;
     Ok(kernel)
 }
 
-/// Checks that a running reduction writes whole records of floats, along the last dimension of the output, and notes their size.
-fn records(spec: &mut KernelSpec, output: &Tensor) -> Result<(), KernelError> {
+/// Checks that a running reduction writes whole records of floats, along the last dimension of the output, from indices that these hold
+/// exactly, and notes the size of records.
+fn records(spec: &mut KernelSpec, output: &Tensor, vars: &[IndexVar]) -> Result<(), KernelError> {
     let Assign::Running(running) = spec.assign else { return Ok(()) };
     let wrong = |why: String| {
         let (reduction, target) = (running.form().name, spec.target.to_string());
@@ -93,6 +94,17 @@ fn records(spec: &mut KernelSpec, output: &Tensor) -> Result<(), KernelError> {
     };
     if !spec.dtype.is_float() {
         return wrong(format!("its elements are {}; let the tensors hold `f32` or `f64`", spec.dtype));
+    }
+    // The value of an index may be a term.
+    let most: i128 = if spec.dtype == DType::F32 { 1 << 24 } else { 1 << 53 };
+    for index in spec.value.indices() {
+        let (low, high) = span(index, vars, true);
+        if -low > most || high - 1 > most {
+            return wrong(format!(
+                "{} does not hold all values of `{index}`; use a smaller extent, or `f64`",
+                spec.dtype
+            ));
+        }
     }
     let last = spec.target.index.split_last().and_then(|(last, others)| Some((last.as_variable()?, others)));
     let Some((index, others)) = last else {

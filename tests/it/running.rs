@@ -292,13 +292,18 @@ fn steps_and_programs_that_divide_records_are_refused() {
         text.lines().next().expect("a message").to_owned()
     };
     let plain = || attention([4, 6, 2, 4]).distribute(["i"], ["io"], ["ii"], &mesh);
+    let far = (1usize << 24) + 2;
+    let last =
+        || kernel! { fn last(A: [f32; 2, far]) -> (v: [f32; 2], at: [f32; 2]) { (v[i], at[i]) argmax= (A[i, j], j) } };
     let errors = [
+        lower(last().distribute(["i"], ["io"], ["ii"], &mesh)),
         lower(plain().distribute(["field"], ["fo"], ["fi"], &Mesh::new([("y", 2)]))),
         lower(plain().shard("M_L_A", [dim(1).at(x)])),
         lower(plain().reassociate("A")),
         lower(plain().shard("M_L_A", [partial(x)])),
     ];
     expect_test::expect![[r#"
+        kernel `last`: `argmax=` does not fit `v_at[i, field]`: f32 does not hold all values of `j`; use a smaller extent, or `f64`
         schedule step 2, `distribute([field], [fo], [fi], mesh(y: 2))`: block `attention`: no statement has one of the loops `field`; the indices are `i`, `c`, `j` and `v`
         schedule step 2, `shard(M_L_A, dim(1) @ x)`: block `attention`: the block has no array `M_L_A`; the arrays are `Q`, `K`, `V`, `S`, `M`, `L`, `A` and `O`
         schedule step 2, `reassociate(A)`: terms of `M_L_A online= ..` are combined in rank order; leave `reassociate` out

@@ -206,7 +206,8 @@ impl<'a, T: Element> Prepared<'a, T> {
         rooms + self.engine.moves().map(|there| there.staging_bytes(size_of::<T>())).sum::<usize>()
     }
 
-    /// Returns the number of rounds of each repetition of the program in the last run, at its last execution.
+    /// Returns the number of rounds of each repetition of the program in the last run, at its last execution, in the order of the
+    /// program's [table](polyshard_program::Body::rounds).
     #[must_use]
     pub fn rounds(&self) -> &[u64] {
         &self.rounds
