@@ -6,7 +6,7 @@
 //! [`KernelSpec`]: polyshard_program::KernelSpec
 
 use polyshard_codegen::Data;
-use polyshard_dsl::{Bound, Checked, CheckedBlock, CheckedPart, Element, Tensor, evaluate};
+use polyshard_dsl::{Bound, Checked, CheckedBlock, CheckedPart, Element, Tensor, alone, evaluate};
 use polyshard_program::Continued;
 use proc_macro2::{Literal, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
@@ -137,11 +137,7 @@ fn spec(kernel: &Checked, extents: &[Ident], variable: Variable<'_>) -> TokenStr
 /// The names that are extents of a kernel's tensors.
 fn extents_of(kernel: &Checked) -> Vec<Ident> {
     let tensors = kernel.inputs.iter().chain([&kernel.output]);
-    let alone = |extent: &Expr| match extent {
-        Expr::Path(path) => path.path.get_ident().cloned(),
-        _ => None,
-    };
-    tensors.flat_map(|tensor| tensor.extents.iter().filter_map(alone)).collect()
+    tensors.flat_map(|tensor| tensor.extents.iter().filter_map(alone)).cloned().collect()
 }
 
 /// Returns the path of the items that generated code uses.

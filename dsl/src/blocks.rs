@@ -283,19 +283,12 @@ impl Elaborator<'_> {
         for item in items {
             let before = self.arrays.len();
             match item {
-                Item::Statement(line, true) => {
-                    let (name, element) = (line.statement.target.tensor.clone(), self.element.clone());
-                    let is_sized = line.statement.target.indices.is_empty();
-                    self.declare(Tensor { name, element, extents: Vec::new() }, is_sized);
-                }
-                Item::Reduced(reduced, true) => {
-                    for Line { statement, .. } in &reduced.lines {
-                        let (name, element) = (statement.target.tensor.clone(), self.element.clone());
-                        let is_sized = statement.target.indices.is_empty();
-                        self.declare(Tensor { name, element, extents: Vec::new() }, is_sized);
+                Item::Statement(..) | Item::Reduced(..) => {
+                    for target in declared(item) {
+                        let (name, element) = (target.tensor.clone(), self.element.clone());
+                        self.declare(Tensor { name, element, extents: Vec::new() }, target.indices.is_empty());
                     }
                 }
-                Item::Statement(_, false) | Item::Reduced(_, false) => {}
                 Item::Declared(tensor) => self.declare(tensor.clone(), true),
                 Item::Repeat(repeat) => {
                     self.declare_all(&repeat.items);
@@ -377,27 +370,21 @@ impl Elaborator<'_> {
 
     fn items(&mut self, items: &[Item]) {
         for item in items {
-            // A `let` does not see the name that it declares.
-            let declared: Vec<&Ident> = match item {
-                Item::Statement(line, is_let) => {
-                    self.statement(line, *is_let);
-                    [&line.statement.target.tensor].into_iter().filter(|_| *is_let).collect()
-                }
-                Item::Reduced(reduced, is_let) => {
-                    self.reduction(reduced, *is_let);
-                    reduced.lines.iter().map(|line| &line.statement.target.tensor).filter(|_| *is_let).collect()
-                }
-                Item::Declared(tensor) => vec![&tensor.name],
-                Item::Repeat(repeat) => {
-                    self.repeat(repeat);
-                    Vec::new()
-                }
-            };
-            for declared in declared {
-                let number = self.numbers[&declared.to_string()];
-                self.arrays[number].is_visible = true;
+            match item {
+                Item::Statement(line, is_let) => self.statement(line, *is_let),
+                Item::Reduced(reduced, is_let) => self.reduction(reduced, *is_let),
+                Item::Declared(tensor) => self.show(&tensor.name),
+                Item::Repeat(repeat) => self.repeat(repeat),
             }
+            // A `let` does not see the name that it declares.
+            declared(item).for_each(|target| self.show(&target.tensor));
         }
+    }
+
+    /// Makes a declared array visible.
+    fn show(&mut self, name: &Ident) {
+        let number = self.numbers[&name.to_string()];
+        self.arrays[number].is_visible = true;
     }
 
     /// The array with this name, if one is visible.
@@ -425,21 +412,32 @@ impl Elaborator<'_> {
         version
     }
 
-    /// Adds the kernel of a statement.
-    fn statement(&mut self, line: &Line, is_let: bool) {
-        let Line { statement: Statement { target, assign, value, tokens }, ranges } = line;
-        let number = match (is_let, self.find(&target.tensor)) {
-            (true, _) => self.numbers[&target.tensor.to_string()],
-            (false, Some(number)) => number,
-            (false, None) => {
-                let help = format!("declare it: `let {}`", target.shown());
-                return self.unknown(&target.tensor, "the statement writes", &help);
-            }
-        };
-        let mut value = value.clone();
-        let indices = indices(target, &value, ranges);
+    /// The array that a statement writes, which it declares or which is visible. A declaration would be `shown`.
+    fn written(&mut self, target: &Access, is_let: bool, shown: &str) -> Option<usize> {
+        if is_let {
+            return self.numbers.get(&target.tensor.to_string()).copied();
+        }
+        let found = self.find(&target.tensor);
+        if found.is_none() {
+            self.unknown(&target.tensor, "the statement writes", &format!("declare it: `let {shown}`"));
+        }
+        found
+    }
+
+    /// The value of a line, which reads scalars without brackets, and the indices of the line.
+    fn value(&mut self, Line { statement, ranges }: &Line) -> (Value, Vec<Ident>) {
+        let mut value = statement.value.clone();
+        let indices = indices(&statement.target, &value, ranges);
         value.read_scalars(&|name| !indices.contains(name) && self.find(name).is_some_and(|at| self.is_scalar(at)));
         self.are_numbers(&value, &indices);
+        (value, indices)
+    }
+
+    /// Adds the kernel of a statement.
+    fn statement(&mut self, line: &Line, is_let: bool) {
+        let Line { statement: Statement { target, assign, tokens, .. }, ranges } = line;
+        let Some(number) = self.written(target, is_let, &target.shown()) else { return };
+        let (value, indices) = self.value(line);
         for end in ranges.iter().filter_map(|range| match &range.bounds {
             Expr::Range(bounds) => Some([&bounds.start, &bounds.end]),
             _ => None,
@@ -790,12 +788,8 @@ impl Elaborator<'_> {
     fn is_of(&self, number: usize, items: &[Item]) -> bool {
         let name = &self.arrays[number].tensor.name;
         items.iter().any(|item| match item {
-            Item::Statement(line, is_let) => *is_let && line.statement.target.tensor == *name,
-            Item::Reduced(reduced, is_let) => {
-                *is_let && reduced.lines.iter().any(|line| line.statement.target.tensor == *name)
-            }
             Item::Declared(tensor) => tensor.name == *name,
-            Item::Repeat(_) => false,
+            _ => declared(item).any(|target| target.tensor == *name),
         })
     }
 
@@ -927,13 +921,23 @@ impl Elaborator<'_> {
 
 /// The statements of items and of the rounds among them, and whether each has a `let`.
 fn lines(items: &[Item]) -> Vec<(&Line, bool)> {
-    let of_item = |item| match item {
-        &Item::Statement(ref line, is_let) => vec![(&**line, is_let)],
-        &Item::Reduced(ref reduced, is_let) => reduced.lines.iter().map(|line| (line, is_let)).collect(),
-        Item::Declared(_) => Vec::new(),
-        Item::Repeat(repeat) => lines(&repeat.items),
-    };
-    items.iter().flat_map(of_item).collect()
+    let mut all = Vec::new();
+    for item in items {
+        match item {
+            Item::Repeat(repeat) => all.extend(lines(&repeat.items)),
+            _ => {
+                let (lines, is_let) = item.lines();
+                all.extend(lines.iter().map(|line| (line, is_let)));
+            }
+        }
+    }
+    all
+}
+
+/// The targets that an item declares.
+fn declared(item: &Item) -> impl Iterator<Item = &Access> {
+    let (lines, is_let) = item.lines();
+    lines.iter().filter(move |_| is_let).map(|line| &line.statement.target)
 }
 
 /// The identifiers of the indices of a statement, and those with ranges, each once.

@@ -56,6 +56,7 @@ mod values;
 pub use blocks::Bound;
 pub use blocks::spec::{BlockKernel, BlockMistake, BlockSpec, IndexExtent, KernelSteps, Statement};
 pub use chain::{Chain, ChainEnd, ChainStep};
+pub use check::index::alone;
 pub use checked::{Bounds, Checked, Element};
 pub use constant::evaluate;
 pub use definition::{CheckedBlock, CheckedPart, Defined, Definition};

@@ -11,12 +11,12 @@
 use crate::check::formula;
 use crate::errors::{Errors, error, error_at};
 use crate::name::PRIME;
-use crate::value::Value;
+use crate::value::{Value, arguments};
 use polyshard_layout::Name;
 use polyshard_program::{Field, Running, RunningForm, Value as Formula};
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
-use std::sync::LazyLock;
 use syn::parse::{Parse, ParseStream};
+use syn::punctuated::Punctuated;
 use syn::{Ident, Result, Token, braced, parenthesized, token};
 
 /// A running reduction.
@@ -30,7 +30,7 @@ pub(crate) struct Reduction {
 /// A field with its initial value and its formula.
 pub(crate) struct Named {
     name: Ident,
-    /// Its value if there are no terms.
+    /// Its value without terms.
     pub(crate) initial: Value,
     constant: Formula,
     combined: Formula,
@@ -69,17 +69,22 @@ reduction argmin(value = inf, index = 0.0) {
 } trusted
 ";
 
-/// The names of [`BUILT_IN`].
-pub(crate) const NAMES: [&str; 5] = ["softmax", "logsumexp", "mean_variance", "argmax", "argmin"];
+/// The texts of [`BUILT_IN`] after the first word, each of which begins with the name.
+fn texts() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let texts = BUILT_IN.trim_start().split("reduction ").skip(1);
+    texts.filter_map(|text| Some((text.split_once('(')?.0, text)))
+}
+
+/// Returns the names of the reductions that every text knows.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    texts().map(|(name, _)| name)
+}
 
 /// Returns the reduction with this name that every text knows.
 pub(crate) fn built_in(name: &Ident) -> Option<Reduction> {
-    static TEXTS: LazyLock<Vec<String>> = LazyLock::new(|| {
-        let texts = BUILT_IN.split("\nreduction ").filter(|text| !text.trim().is_empty());
-        texts.map(|text| format!("reduction {text}")).collect()
-    });
-    let nth = NAMES.iter().position(|known| name == known)?;
-    Some(syn::parse_str(&TEXTS[nth]).expect("it is written as a reduction is; this is a bug in polyshard"))
+    let (_, text) = texts().find(|(known, _)| name == known)?;
+    let text = format!("reduction {text}");
+    Some(syn::parse_str(&text).expect("it is written as a reduction is; this is a bug in polyshard"))
 }
 
 /// Whether a reduction begins here.
@@ -113,15 +118,12 @@ impl Parse for Reduction {
         }
         let (given, body);
         parenthesized!(given in input);
-        let mut initials: Vec<(Ident, Value)> = Vec::new();
-        while !given.is_empty() {
+        let initial = |given: ParseStream| -> Result<(Ident, Value)> {
             let field = given.parse()?;
             given.parse::<Token![=]>()?;
-            initials.push((field, given.parse()?));
-            if !given.is_empty() {
-                given.parse::<Token![,]>()?;
-            }
-        }
+            Ok((field, given.parse()?))
+        };
+        let initials = Punctuated::<_, Token![,]>::parse_terminated_with(&given, initial)?;
         braced!(body in input);
         let body: TokenStream = body.parse()?;
         let (lets, formulas) = syn::parse::Parser::parse2(parts, of_fields(body))?;
@@ -227,13 +229,7 @@ fn means(input: ParseStream, name: &Ident) -> Result<Vec<Value>> {
     }
     let claims;
     parenthesized!(claims in input);
-    let mut all = Vec::new();
-    while !claims.is_empty() {
-        all.push(claims.parse()?);
-        if !claims.is_empty() {
-            claims.parse::<Token![,]>()?;
-        }
-    }
+    let all = arguments(&claims)?;
     match all.is_empty() {
         true => Err(error(word, message, help)),
         false => Ok(all),

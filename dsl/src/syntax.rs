@@ -71,8 +71,8 @@ pub(crate) struct Line {
 pub(crate) struct Reduced {
     /// A line for each target with its term.
     pub(crate) lines: Vec<Line>,
-    /// The numbers of targets and of terms.
-    pub(crate) counts: [usize; 2],
+    /// The number of terms that are written.
+    pub(crate) terms: usize,
     /// The reduction.
     pub(crate) by: Ident,
     /// The whole statement, for errors on it.
@@ -182,6 +182,15 @@ impl Returned {
 }
 
 impl Item {
+    /// Its lines, and whether they declare what they write; other items have none.
+    pub(crate) fn lines(&self) -> (&[Line], bool) {
+        match self {
+            Self::Statement(line, is_let) => (std::slice::from_ref(&**line), *is_let),
+            Self::Reduced(reduced, is_let) => (&reduced.lines, *is_let),
+            Self::Declared(_) | Self::Repeat(_) => (&[], false),
+        }
+    }
+
     /// The tokens at which an error on it is shown.
     fn tokens(&self) -> TokenStream {
         match self {
@@ -338,17 +347,9 @@ fn item(body: ParseStream, errors: &mut Errors) -> Result<Item> {
         let declared = body.parse().map(Item::Declared)?;
         return end(body).map(|()| declared);
     }
-    let (item, is_let) = line_or_reduced(body)?;
-    match item {
-        Ok(line) => {
-            array_name(&line.statement.target.tensor)?;
-            end(body).map(|()| Item::Statement(Box::new(line), is_let))
-        }
-        Err(reduced) => {
-            reduced.lines.iter().try_for_each(|line| array_name(&line.statement.target.tensor))?;
-            end(body).map(|()| Item::Reduced(Box::new(reduced), is_let))
-        }
-    }
+    let item = line(body)?;
+    item.lines().0.iter().try_for_each(|line| array_name(&line.statement.target.tensor))?;
+    end(body).map(|()| item)
 }
 
 /// The `;` after an item, which the last one may lack.
@@ -389,8 +390,10 @@ fn repeat(body: ParseStream, errors: &mut Errors) -> Result<Repeat> {
 
 /// The body of a kernel, with ranges before or after the statement.
 pub(crate) fn statement(body: ParseStream) -> Result<(Statement, Vec<Range>)> {
-    let (item, is_let) = line_or_reduced(body)?;
-    let Line { statement, ranges } = item.map_err(|reduced| error(reduced.tokens, ONE_STATEMENT, SEVERAL))?;
+    let (Line { statement, ranges }, is_let) = match line(body)? {
+        Item::Statement(line, is_let) => (*line, is_let),
+        other => return Err(error(other.tokens(), ONE_STATEMENT, SEVERAL)),
+    };
     end(body)?;
     if is_let || !body.is_empty() {
         let rest = if is_let { statement.tokens } else { body.parse()? };
@@ -400,7 +403,7 @@ pub(crate) fn statement(body: ParseStream) -> Result<(Statement, Vec<Range>)> {
 }
 
 /// A statement or a running reduction with its ranges, and whether it has a `let`.
-fn line_or_reduced(body: ParseStream) -> Result<(std::result::Result<Line, Reduced>, bool)> {
+fn line(body: ParseStream) -> Result<Item> {
     let (all, mut tokens) = (body.fork(), TokenStream::new());
     while !all.is_empty() && !all.peek(Token![;]) {
         tokens.extend([all.parse::<TokenTree>()?]);
@@ -419,13 +422,10 @@ fn line_or_reduced(body: ParseStream) -> Result<(std::result::Result<Line, Reduc
             let statement = Statement { target, assign: Assign::Set, value, tokens: tokens.clone() };
             Line { statement, ranges: ranges.clone() }
         };
-        let counts = [targets.len(), terms.len()];
-        let lines = targets
-            .into_iter()
-            .zip(terms.into_iter().chain(std::iter::repeat(Value::whole("0"))))
-            .map(statement)
-            .collect();
-        return Ok((Err(Reduced { lines, counts, by, tokens }), is_let));
+        let count = terms.len();
+        let terms = terms.into_iter().chain(std::iter::repeat(Value::whole("0")));
+        let lines = targets.into_iter().zip(terms).map(statement).collect();
+        return Ok(Item::Reduced(Box::new(Reduced { lines, terms: count, by, tokens }), is_let));
     }
     let target = target(body)?;
     let assign = assign(body)?;
@@ -433,21 +433,19 @@ fn line_or_reduced(body: ParseStream) -> Result<(std::result::Result<Line, Reduc
     while body.peek(Token![for]) {
         ranges.push(range(body)?);
     }
-    Ok((Ok(Line { statement: Statement { target, assign, value, tokens }, ranges }), is_let))
+    let statement = Statement { target, assign, value, tokens };
+    Ok(Item::Statement(Box::new(Line { statement, ranges }), is_let))
 }
 
 /// `(M[i], L[i]) logsumexp= (S[i, j], 1.0)`: the targets, the reduction and a term for each target.
 fn reduced(body: ParseStream) -> Result<(Vec<Access>, Ident, Vec<Value>)> {
     let (left, right);
     parenthesized!(left in body);
-    let mut targets = Vec::new();
-    while !left.is_empty() {
-        let access = if left.peek2(token::Bracket) { left.parse()? } else { Access::scalar(left.parse()?) };
-        targets.push(access);
-        if !left.is_empty() {
-            left.parse::<Token![,]>()?;
-        }
-    }
+    let one = |left: ParseStream| match left.peek2(token::Bracket) {
+        true => left.parse(),
+        false => left.parse().map(Access::scalar),
+    };
+    let targets = Punctuated::<Access, Token![,]>::parse_terminated_with(&left, one)?.into_iter().collect();
     let help = "name a reduction: `(M[i], L[i]) logsumexp= (S[i, j], 1.0)`";
     if !body.peek(Ident) {
         return Err(error_at(body.span(), "several targets need a reduction", help));
@@ -458,15 +456,7 @@ fn reduced(body: ParseStream) -> Result<(Vec<Access>, Ident, Vec<Value>)> {
         return Err(error_at(body.span(), "the terms of a reduction stand in parentheses", help));
     }
     parenthesized!(right in body);
-    let mut terms = Vec::new();
-    while !right.is_empty() {
-        terms.push(right.parse()?);
-        if !right.is_empty() && !right.peek(Token![,]) {
-            return Err(crate::value::unexpected(&right));
-        }
-        right.parse::<Option<Token![,]>>()?;
-    }
-    Ok((targets, by, terms))
+    Ok((targets, by, crate::value::arguments(&right)?))
 }
 
 /// `for q in 0..n`. With a brace after it, it would be a Rust loop, which is rejected.

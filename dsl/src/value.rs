@@ -398,18 +398,7 @@ fn atom(input: ParseStream) -> Result<Value> {
     if input.peek(token::Paren) {
         let content;
         parenthesized!(content in input);
-        let mut arguments = Vec::new();
-        while !content.is_empty() {
-            arguments.push(content.parse()?);
-            if content.is_empty() {
-                break;
-            }
-            if !content.peek(Token![,]) {
-                return Err(unexpected(&content));
-            }
-            content.parse::<Token![,]>()?;
-        }
-        return Ok(Value::Call(name, arguments));
+        return Ok(Value::Call(name, arguments(&content)?));
     }
     if input.peek(Token![::]) || (input.peek(Token![!]) && !input.peek(Token![!=])) {
         let help = format!("bind it first, `let alpha = ..;`, and write `alpha`; the functions are {FUNCTIONS}");
@@ -496,6 +485,19 @@ fn comparison(input: ParseStream) -> Result<Comparison> {
             })
         }
     }
+}
+
+/// Values between commas.
+pub(crate) fn arguments(input: ParseStream) -> Result<Vec<Value>> {
+    let mut arguments = Vec::new();
+    while !input.is_empty() {
+        arguments.push(input.parse()?);
+        if !input.is_empty() && !input.peek(Token![,]) {
+            return Err(unexpected(input));
+        }
+        input.parse::<Option<Token![,]>>()?;
+    }
+    Ok(arguments)
 }
 
 /// `{ value }`

@@ -41,13 +41,7 @@ pub trait Record: Sync {
     /// The elements of a record.
     fn size(&self) -> usize;
 
-    /// Combines records of `with` into those of `into`; the terms of `with` follow those of `into`.
-    fn combine_f32(&self, into: &mut [f32], with: &[f32]);
-
-    /// As [`combine_f32`](Self::combine_f32).
-    fn combine_f64(&self, into: &mut [f64], with: &[f64]);
-
-    /// Combines records one after the other into a single one.
+    /// Combines records, one after the other, into a single one, whose terms precede theirs.
     fn fold_f32(&self, into: &mut [f32], terms: &[f32]);
 
     /// As [`fold_f32`](Self::fold_f32).
@@ -94,7 +88,8 @@ impl Records {
             into.len(),
             with.len()
         );
-        T::combine_records(self.0, into, with);
+        let each = into.chunks_exact_mut(self.size()).zip(with.chunks_exact(self.size()));
+        each.for_each(|(into, with)| T::fold_records(self.0, into, with));
     }
 }
 
@@ -154,10 +149,6 @@ pub trait Combine: Copy + 'static {
     #[must_use]
     fn combined(self, op: ReduceOp, other: Self) -> Self;
 
-    /// Combines records.
-    #[doc(hidden)]
-    fn combine_records(record: &dyn Record, into: &mut [Self], with: &[Self]);
-
     /// Combines records into one.
     #[doc(hidden)]
     fn fold_records(record: &dyn Record, into: &mut [Self], terms: &[Self]);
@@ -170,18 +161,13 @@ pub trait Combine: Copy + 'static {
     }
 }
 
-const OF_FLOATS: &str = "records hold floats; this is a bug in polyshard";
 /// The message on elements that are combined one by one.
 const ALONE: &str = "an element of a record is combined alone; this is a bug in polyshard";
 
 macro_rules! floats {
-    ($($type:ident $combine:ident $fold:ident)*) => { $(
+    ($($type:ident $fold:ident)*) => { $(
         impl Combine for $type {
             const IDENTITIES: [Self; 4] = [0.0, 1.0, $type::NEG_INFINITY, $type::INFINITY];
-
-            fn combine_records(record: &dyn Record, into: &mut [Self], with: &[Self]) {
-                record.$combine(into, with);
-            }
 
             fn fold_records(record: &dyn Record, into: &mut [Self], terms: &[Self]) {
                 record.$fold(into, terms);
@@ -226,12 +212,8 @@ macro_rules! integers {
         impl Combine for $type {
             const IDENTITIES: [Self; 4] = [0, 1, $type::MIN, $type::MAX];
 
-            fn combine_records(_: &dyn Record, _: &mut [Self], _: &[Self]) {
-                unreachable!("{OF_FLOATS}")
-            }
-
             fn fold_records(_: &dyn Record, _: &mut [Self], _: &[Self]) {
-                unreachable!("{OF_FLOATS}")
+                unreachable!("records hold floats; this is a bug in polyshard")
             }
 
             #[inline(always)]
@@ -248,7 +230,7 @@ macro_rules! integers {
     )* };
 }
 
-floats!(f32 combine_f32 fold_f32 f64 combine_f64 fold_f64);
+floats!(f32 fold_f32 f64 fold_f64);
 integers!(i32 i64);
 
 #[cfg(test)]

@@ -75,34 +75,24 @@ pub fn nest_with_numbers<T: Element>(
     if let ReduceOp::Records(records) = op {
         // The element of a record chooses between its values, the last of which are those of the row.
         let row = |record: usize| {
-            let mut found = (kernel, None);
-            while let Some((operand, bound, rest)) = found.0.chosen() {
-                let Some(Ramp { base: 0, strides }) =
-                    operand.checked_sub(operands.len()).and_then(|nth| numbers.get(nth))
-                else {
-                    break;
+            let mut found = None;
+            while let Some((operand, bound, rest)) = found.map_or(kernel, |(_, rest)| rest).chosen() {
+                let number = operand.checked_sub(operands.len()).and_then(|nth| numbers.get(nth));
+                let is_element = |Ramp { base, strides }: &Ramp| {
+                    let along = |(l, stride): (usize, &i64)| *stride == i64::from(l == record);
+                    *base == 0 && strides.iter().enumerate().all(along)
                 };
-                if strides.iter().enumerate().any(|(l, stride)| *stride != i64::from(l == record)) {
+                if !number.is_some_and(is_element) {
                     break;
                 }
-                found = (rest, Some(bound));
+                found = Some((bound, rest));
             }
             found
         };
-        let record = counts.iter().zip(&c.strides).position(|(count, stride)| *stride == 1 && *count == records.size());
-        let (of_row, _) = record.map_or((kernel, None), row);
-        return combine_records(
-            counts,
-            c,
-            records,
-            operands,
-            |record| row(record).1,
-            |part, counts, c, operands| {
-                let numbers: Vec<_> = numbers.iter().map(|number| number.at(part.at, part.kept)).collect();
-                let kernel = if part.is_row { of_row } else { kernel };
-                nest_with_numbers(counts, c, ReduceOp::Sum, operands, &numbers, kernel);
-            },
-        );
+        return combine_records(counts, c, records, operands, row, |part, counts, c, operands, of_row| {
+            let numbers: Vec<_> = numbers.iter().map(|number| number.at(part.at, part.kept)).collect();
+            nest_with_numbers(counts, c, ReduceOp::Sum, operands, &numbers, of_row.unwrap_or(kernel));
+        });
     }
     let overwrites = c.is_overwritten();
     if !overwrites {

@@ -21,24 +21,22 @@ pub(super) struct Part<'a> {
     pub(super) at: &'a [usize],
     /// The loops that are kept.
     pub(super) kept: &'a [usize],
-    /// Whether these are elements of the row, for which all choices of the kernel by the element have been made.
-    pub(super) is_row: bool,
 }
 
 /// Combines the record at each point of the other loops into that of `c`. One loop runs over the elements of a record, which are
-/// contiguous in `c`. `row` returns the first element of the row in a record, if the kernel shows it, and `compute` writes the values of
-/// loops with these numbers of iterations to a place that holds zeros.
+/// contiguous in `c`. `row` returns the first element of the row in a record and its kernel, if the whole kernel shows them, and `compute`
+/// writes the values of loops with these numbers of iterations to a place that holds zeros, by the kernel of the row if one is given.
 ///
 /// # Panics
 /// If there is no such loop, or an operand would be accessed outside its data: a bug in polyshard.
 #[track_caller]
-pub(super) fn combine_records<T: Element>(
+pub(super) fn combine_records<T: Element, K: Copy>(
     counts: &[usize],
     mut c: StridedMut<'_, T>,
     records: Records,
     operands: &[Strided<'_, T>],
-    row: impl Fn(usize) -> Option<usize>,
-    compute: impl Fn(&Part<'_>, &[usize], StridedMut<'_, T>, &[Strided<'_, T>]),
+    row: impl Fn(usize) -> Option<(usize, K)>,
+    compute: impl Fn(&Part<'_>, &[usize], StridedMut<'_, T>, &[Strided<'_, T>], Option<K>),
 ) {
     c.set();
     let (size, strides) = (records.size(), c.checked_strides("c", counts));
@@ -53,10 +51,12 @@ pub(super) fn combine_records<T: Element>(
     let (length, step) = inner.map_or((1, 0), |l| (counts[l], strides[l]));
     let together = length.min((TOGETHER / size).max(1));
     // Single elements are computed for many records at once, and rows of elements record by record.
-    let first = row(record).filter(|first| *first < size);
-    let parts: Vec<(usize, usize)> = match first {
-        Some(first) => (0..first).map(|element| (element, 1)).chain([(first, size - first)]).collect(),
-        None => vec![(0, size)],
+    let row = row(record).filter(|(first, _)| *first < size);
+    let parts: Vec<(usize, usize, Option<K>)> = match row {
+        Some((first, kernel)) => {
+            (0..first).map(|element| (element, 1, None)).chain([(first, size - first, Some(kernel))]).collect()
+        }
+        None => vec![(0, size, None)],
     };
     let mut values = vec![T::ZERO; together * size];
     let mut at = vec![0; counts.len()];
@@ -68,10 +68,9 @@ pub(super) fn combine_records<T: Element>(
             if let Some(inner) = inner {
                 at[inner] = start;
             }
-            for &(element, elements) in &parts {
+            for &(element, elements, kernel) in &parts {
                 at[record] = element;
-                let is_row = first == Some(element);
-                let is_kept = |l: &usize| *l != record || elements > 1 || first.is_none();
+                let is_kept = |l: &usize| *l != record || elements > 1;
                 let kept: SmallVec<[usize; 2]> = inner.into_iter().chain([record]).filter(is_kept).collect();
                 let of_kept = |of_inner: usize, of_record: usize| -> SmallVec<[usize; 2]> {
                     kept.iter().map(|&l| if l == record { of_record } else { of_inner }).collect()
@@ -79,7 +78,7 @@ pub(super) fn combine_records<T: Element>(
                 let operands: Vec<_> = operands.iter().map(|operand| operand.at(&at, &kept)).collect();
                 let steps: Vec<i64> = of_kept(size, 1).into_iter().map(|stride| stride as i64).collect();
                 let target = StridedMut::new(&mut *values, element as i64, steps);
-                compute(&Part { at: &at, kept: &kept, is_row }, &of_kept(count, elements), target, &operands);
+                compute(&Part { at: &at, kept: &kept }, &of_kept(count, elements), target, &operands, kernel);
             }
             at[record] = 0;
             let first = c.offset + moved(&strides, &at);

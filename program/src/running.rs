@@ -21,7 +21,6 @@ mod proof;
 
 pub use plan::{Node, Plan};
 
-use crate::number::Number;
 use crate::value::Value;
 use polyshard_layout::{Name, joined};
 use proof::{Claim, Doubt};
@@ -218,8 +217,7 @@ impl fmt::Display for Running {
 /// The number that a constant is.
 fn constant(value: &Value) -> Option<f64> {
     match value {
-        Value::Literal(Number::Int(number)) => Some(*number as f64),
-        Value::Literal(Number::Float(number)) => Some(*number),
+        Value::Literal(number) => Some(number.as_f64()),
         Value::Neg(inner) => constant(inner).map(|number| -number),
         // Infinity is written as 1 / 0.
         Value::Div(left, right) => Some(constant(left)? / constant(right)?),

@@ -20,7 +20,7 @@ use crate::syntax::{Line, Reduced, Tensor};
 use crate::value::{Access, BinaryOp, Choice, Value};
 use polyshard_layout::{counted, did_you_mean, each_once};
 use polyshard_program::{Assign, Comparison};
-use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::{Expr, Ident, parse_quote};
 
@@ -66,13 +66,13 @@ impl Elaborator<'_> {
             self.errors.push(&reduced.by, message, "let the tensors hold `f32` or `f64`");
             return None;
         }
-        let [targets, terms] = reduced.counts;
+        let (targets, terms) = (reduced.lines.len(), reduced.terms);
         if targets != terms {
             let (targets, terms) = (counted(targets, "target"), counted(terms, "term"));
             self.errors.push(&reduced.by, format!("{targets}, but {terms}"), "write a term for each target");
             return None;
         }
-        let (fields, targets) = (reduction.fields.len(), reduced.lines.len());
+        let fields = reduction.fields.len();
         if fields != targets {
             let (fields, targets) = (counted(fields, "field"), counted(targets, "target"));
             let message = format!("`{}` has {fields}, but the statement {targets}", reduced.by);
@@ -81,12 +81,12 @@ impl Elaborator<'_> {
         }
         let numbers = self.targets(reduced, is_let)?;
         let (common, row) = self.row(reduced)?;
-        let (values, reads) = self.terms(reduced, row.as_ref())?;
+        let field = self.field_index(reduced);
+        let (values, reads) = self.terms(reduced, row.as_ref(), &field)?;
         let of_row = row.as_ref().map(|(number, _)| *number);
         let running = self.errors.take(reduction.running(of_row))?;
         let order: Vec<usize> = reduction.order(of_row).collect();
-        let at = reduced.by.span();
-        let (record, field) = self.record(reduced, &numbers, &common, row.as_ref(), at);
+        let record = self.record(reduced, &numbers, &common, row.as_ref());
         let value = record_of(values, &order, &field);
         let mut target = Access::scalar(self.arrays[record].tensor.name.clone());
         target.indices.extend(common.iter().chain([&field]).map(|index| -> Expr { parse_quote!(#index) }));
@@ -122,7 +122,7 @@ impl Elaborator<'_> {
 
     fn no_reduction(&mut self, by: &Ident) {
         let own = self.reductions.iter().map(|reduction| reduction.name.to_string());
-        let known: Vec<String> = own.chain(reductions::NAMES.map(str::to_owned)).collect();
+        let known: Vec<String> = own.chain(reductions::names().map(str::to_owned)).collect();
         let meant = did_you_mean(&by.to_string(), known.iter().map(String::as_str));
         let help = format!("{meant}the reductions are {}", listed(&known));
         self.errors.push(by, format!("no reduction `{by}`"), help);
@@ -133,15 +133,7 @@ impl Elaborator<'_> {
         let mut numbers = Vec::with_capacity(reduced.lines.len());
         for Line { statement, ranges } in &reduced.lines {
             let target = &statement.target;
-            let number = match (is_let, self.find(&target.tensor)) {
-                (true, _) => self.numbers[&target.tensor.to_string()],
-                (false, Some(number)) => number,
-                (false, None) => {
-                    let help = format!("declare it: `let ({}, ..)`", target.shown());
-                    self.unknown(&target.tensor, "the statement writes", &help);
-                    return None;
-                }
-            };
+            let number = self.written(target, is_let, &format!("({}, ..)", target.shown()))?;
             if numbers.contains(&number) {
                 let message = format!("`{}` is written twice in one statement", target.tensor);
                 self.errors.push(&target.tensor, message, "give each target an array of its own");
@@ -204,19 +196,15 @@ impl Elaborator<'_> {
     }
 
     /// The terms, in which the index of a row is one of records, and the arrays that they read.
-    fn terms(&mut self, reduced: &Reduced, row: Option<&Row>) -> Option<(Vec<Value>, Reads)> {
+    fn terms(&mut self, reduced: &Reduced, row: Option<&Row>, field: &Ident) -> Option<(Vec<Value>, Reads)> {
         let (mut values, mut all) = (Vec::with_capacity(reduced.lines.len()), Vec::new());
-        for (number, Line { statement, ranges }) in reduced.lines.iter().enumerate() {
-            let (target, mut value) = (&statement.target, statement.value.clone());
-            let indices = indices(target, &value, ranges);
-            value.read_scalars(&|name| !indices.contains(name) && self.find(name).is_some_and(|at| self.is_scalar(at)));
-            self.are_numbers(&value, &indices);
-            let reads = self.reads(&value)?;
-            self.note_indices(target, &value, ranges);
+        for (number, line) in reduced.lines.iter().enumerate() {
+            let (mut value, _) = self.value(line);
+            all.extend(self.reads(&value)?);
+            self.note_indices(&line.statement.target, &value, &line.ranges);
             if let Some((_, index)) = row.filter(|(of, _)| *of == number) {
-                moved(&mut value, index, &self.field_index(reduced), reduced.lines.len());
+                moved(&mut value, index, field, reduced.lines.len());
             }
-            all.extend(reads);
             values.push(value);
         }
         Some((values, each_once(all)))
@@ -237,15 +225,8 @@ impl Elaborator<'_> {
         Ident::new(&name, reduced.by.span())
     }
 
-    /// Declares the array of records, which no statement can name, and returns it with the index over their elements.
-    fn record(
-        &mut self,
-        reduced: &Reduced,
-        numbers: &[usize],
-        common: &[Ident],
-        row: Option<&Row>,
-        at: Span,
-    ) -> (usize, Ident) {
+    /// Declares the array of records, which no statement can name.
+    fn record(&mut self, reduced: &Reduced, numbers: &[usize], common: &[Ident], row: Option<&Row>) -> usize {
         let names: Vec<String> = reduced.lines.iter().map(|line| line.statement.target.tensor.to_string()).collect();
         let mut name = names.join("_").replace("r#", "");
         while self.numbers.contains_key(&name) {
@@ -265,12 +246,11 @@ impl Elaborator<'_> {
                 parse_quote!(#singles + (#extent))
             }
         });
-        let field = self.field_index(reduced);
-        let name = Ident::new(&name, at);
+        let name = Ident::new(&name, reduced.by.span());
         let number = self.arrays.len();
         self.numbers.insert(name.to_string(), number);
         self.arrays.push(Array::hidden(Tensor { name, element: self.element.clone(), extents }));
-        (number, field)
+        number
     }
 }
 

@@ -32,7 +32,8 @@ pub(crate) fn affine(index: &Expr) -> Result<Affine> {
 }
 
 /// Returns the name, if an index or an extent is a name alone.
-pub(crate) fn alone(expr: &Expr) -> Option<&Ident> {
+#[must_use]
+pub fn alone(expr: &Expr) -> Option<&Ident> {
     match expr {
         Expr::Path(path) => path.path.get_ident(),
         Expr::Paren(inner) => alone(&inner.expr),

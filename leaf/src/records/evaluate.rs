@@ -46,9 +46,9 @@ struct Combination {
 struct Scaled {
     /// The field that is a maximum.
     most: usize,
-    /// The other fields, each with the nodes of the weights of the first record and of the second one.
-    fields: Vec<(usize, [usize; 2])>,
-    /// The nodes that the maximum needs, and those that weights of the second record need from it, in order.
+    /// The other fields, each with the node that is the weight of the second record.
+    fields: Vec<(usize, usize)>,
+    /// The nodes that the maximum needs, and those that weights need from it, in order.
     maxima: Vec<usize>,
     weights: Vec<usize>,
 }
@@ -62,14 +62,6 @@ struct Scratch<T> {
 impl Record for Combination {
     fn size(&self) -> usize {
         self.size
-    }
-
-    fn combine_f32(&self, into: &mut [f32], with: &[f32]) {
-        self.combine(into, with);
-    }
-
-    fn combine_f64(&self, into: &mut [f64], with: &[f64]) {
-        self.combine(into, with);
     }
 
     fn fold_f32(&self, into: &mut [f32], terms: &[f32]) {
@@ -148,7 +140,7 @@ impl Combination {
             }
         };
         weigh(&[before], rows);
-        for (field, [_, weight]) in fields {
+        for (field, weight) in fields {
             let weight = rows[*weight][0];
             let end = if *row == Some(*field) { into.len() } else { field + 1 };
             into[*field..end].iter_mut().for_each(|element| *element = element.multiply(weight));
@@ -157,30 +149,13 @@ impl Combination {
             let mut all = [T::ZERO; LANES];
             all.iter_mut().zip(terms).for_each(|(most_of, term)| *most_of = term[*most]);
             weigh(&all[..terms.len()], rows);
-            for (field, [_, weight]) in fields {
+            for (field, weight) in fields {
                 let end = if *row == Some(*field) { into.len() } else { field + 1 };
                 for (term, &weight) in terms.iter().zip(&rows[*weight]) {
                     let sums = into[*field..end].iter_mut().zip(&term[*field..end]);
                     sums.for_each(|(sum, element)| *sum = sum.add(element.multiply(weight)));
                 }
             }
-        }
-    }
-
-    /// Combines records, one after the other.
-    fn combine<T: Element>(&self, into: &mut [T], with: &[T]) {
-        let nodes = self.plan.nodes.len();
-        let rows = if self.plan.row.is_some() { nodes } else { 0 };
-        let mut scratch = Scratch { singles: vec![T::ZERO; nodes], rows: vec![[T::ZERO; LANES]; rows] };
-        for (into, with) in into.chunks_exact_mut(self.size).zip(with.chunks_exact(self.size)) {
-            if with[0] == T::ZERO {
-                continue;
-            }
-            if into[0] == T::ZERO {
-                into.copy_from_slice(with);
-                continue;
-            }
-            self.one(&mut into[1..], &with[1..], &mut scratch);
         }
     }
 
@@ -243,14 +218,14 @@ impl Scaled {
             if !mirrored(plan, weights, [most, result]) {
                 return None;
             }
-            fields.push((field, weights));
+            fields.push((field, weights[1]));
         }
         let maxima = needed(plan, result, &[]);
-        let all = fields.iter().flat_map(|(_, [_, weight])| needed(plan, *weight, &[result]));
+        let all = fields.iter().flat_map(|(_, weight)| needed(plan, *weight, &[result]));
         let mut weights: Vec<usize> = all.filter(|number| *number != result).collect();
         weights.sort_unstable();
         weights.dedup();
-        // Weights are computed from the maximum, which must come before them.
+        // Weights are computed from the maximum, so its number has to be lower.
         let is_before = weights.iter().all(|&number| !parts(&nodes[number]).contains(&result) || result < number);
         is_before.then_some(Self { most, fields, maxima, weights })
     }
